@@ -4,20 +4,20 @@
  */
 import type { NetworkCosts } from '../../src/collectives/plans/costModel.ts';
 import {
-  halvingDoublingAllReduce,
-  recursiveDoublingAllReduce,
-  ringAllReduce,
-  twoLevelAllReduce,
+  planHalvingDoublingAllReduce,
+  planRecursiveDoublingAllReduce,
+  planRingAllReduce,
+  planTwoLevelAllReduce,
 } from '../../src/collectives/plans/plans.ts';
 import { switchedNetwork, wirelessNetwork } from '../../src/simulation/networks.ts';
 import { simulationScheduleOf } from '../../src/simulation/schedule.ts';
 import { simulateSchedule, type SimulatedNetwork } from '../../src/simulation/simulate.ts';
 
 const ALGORITHMS = {
-  ring: ringAllReduce,
-  'two-level': twoLevelAllReduce,
-  'halving-doubling': halvingDoublingAllReduce,
-  doubling: recursiveDoublingAllReduce,
+  ring: planRingAllReduce,
+  'two-level': planTwoLevelAllReduce,
+  'halving-doubling': planHalvingDoublingAllReduce,
+  doubling: planRecursiveDoublingAllReduce,
 } as const;
 export type AlgorithmName = keyof typeof ALGORITHMS;
 export const ALGORITHM_NAMES = Object.keys(ALGORITHMS) as AlgorithmName[];

@@ -33,7 +33,7 @@ import type {
   SizesOptions,
 } from './options.ts';
 import { planAllGather, planAllReduce, planBroadcast, planReduce, type AlgorithmChoice } from './plans/algorithms.ts';
-import { directAllToAll, directGather, directScatter, ringReduceScatter } from './plans/plans.ts';
+import { planDirectAllToAll, planDirectGather, planDirectScatter, planRingReduceScatter } from './plans/plans.ts';
 import { scaleFloats } from './reduce.ts';
 
 /**
@@ -160,7 +160,7 @@ export function prepareGather<T extends TypedArray>(
   const tag = digestOfSizes(sizes) ^ shapeTag(options.shape);
   return {
     descriptor: { ...direct(OpCode.GATHER, dtype, root), count: displacements.at(-1)!, tag },
-    plan: () => directGather(rank, ranks.length, root, displacements),
+    plan: () => planDirectGather(rank, ranks.length, root, displacements),
     dtype,
     source: tensor,
     target: parts,
@@ -190,7 +190,7 @@ export function prepareScatter<T extends TypedArray>(
   const tag = shapeTag(options.shape);
   return {
     descriptor: { ...direct(OpCode.SCATTER, dtype, root), count: displacements.at(-1)!, tag },
-    plan: () => directScatter(rank, ranks.length, root, displacements),
+    plan: () => planDirectScatter(rank, ranks.length, root, displacements),
     dtype,
     source: all,
     target: tensor,
@@ -220,7 +220,7 @@ export function prepareReduceScatter<T extends TypedArray>(
   const op = inPlaceOp(OpCode.REDUCE_SCATTER, copy, dtype, {
     ...options,
     algorithm: AlgorithmCode.RING,
-    plan: () => ringReduceScatter(rank, ranks.length, displacements),
+    plan: () => planRingReduceScatter(rank, ranks.length, displacements),
     tag: digestOfSizes(sizes) ^ shapeTag(options.shape),
     amount: partSizesText(sizes, options.shape),
   });
@@ -255,7 +255,7 @@ export function prepareAllToAll<T extends TypedArray>(
   const own = tensorView(tensor, input[rank]!, input[rank + 1]!);
   return {
     descriptor: { ...direct(OpCode.ALL_TO_ALL, dtype, 0), count: tensor.length, tag: shapeTag(options.shape) },
-    plan: () => directAllToAll(rank, ranks.length, input, output),
+    plan: () => planDirectAllToAll(rank, ranks.length, input, output),
     dtype,
     source: tensor,
     target,

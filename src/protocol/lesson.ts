@@ -6,8 +6,8 @@
 import * as v from 'valibot';
 import { countSchema, MAX_WORLD_SIZE, memberIdSchema, rankSchema, worldSizeSchema } from './scalars.ts';
 
-export const LESSON_MODES = ['ring', 'parameter-server'] as const;
-export type LessonMode = (typeof LESSON_MODES)[number];
+export const LESSON_ALGORITHMS = ['ring', 'parameter-server'] as const;
+export type LessonAlgorithm = (typeof LESSON_ALGORITHMS)[number];
 
 /** The largest number of a lesson. Sums of such numbers are easy to follow and exact in float32. */
 export const MAX_LESSON_NUMBER = 99;
@@ -30,7 +30,7 @@ export function lessonNumbersPerRank(n: number): number {
 }
 
 const perRank = <const Item extends v.GenericSchema>(item: Item) => v.pipe(v.array(item), v.maxLength(MAX_WORLD_SIZE));
-const mode = v.picklist(LESSON_MODES);
+const mode = v.picklist(LESSON_ALGORITHMS);
 
 const number = v.pipe(v.number(), v.integer(), v.minValue(-MAX_LESSON_NUMBER), v.maxValue(MAX_LESSON_NUMBER));
 

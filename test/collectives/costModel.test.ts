@@ -26,15 +26,15 @@ const ONE_MACHINE: NetworkCosts = {
 };
 
 const PLANS = [
-  [AlgorithmCode.RING, plans.ringAllReduce],
-  [AlgorithmCode.TWO_LEVEL, plans.twoLevelAllReduce],
-  [AlgorithmCode.HALVING_DOUBLING, plans.halvingDoublingAllReduce],
-  [AlgorithmCode.DOUBLING, plans.recursiveDoublingAllReduce],
+  [AlgorithmCode.RING, plans.planRingAllReduce],
+  [AlgorithmCode.TWO_LEVEL, plans.planTwoLevelAllReduce],
+  [AlgorithmCode.HALVING_DOUBLING, plans.planHalvingDoublingAllReduce],
+  [AlgorithmCode.DOUBLING, plans.planRecursiveDoublingAllReduce],
 ] as const;
 const SIZES = [1_000, 40_000, 400_000, 4_000_000];
 
 function simulated(
-  plan: typeof plans.ringAllReduce,
+  plan: typeof plans.planRingAllReduce,
   n: number,
   bytes: number,
   costs: NetworkCosts,
@@ -114,7 +114,7 @@ test('the ring is chosen for gradients if an additional link through the server 
 });
 
 /** Returns the time of a plan if a server with this rate forwards every frame. */
-function forwarded(plan: typeof plans.ringAllReduce, n: number, bytes: number, bytesPerSecond: number): number {
+function forwarded(plan: typeof plans.planRingAllReduce, n: number, bytes: number, bytesPerSecond: number): number {
   const costs = {
     ...ONE_MACHINE,
     hopMs: 1,

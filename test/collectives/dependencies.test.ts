@@ -4,14 +4,14 @@ import * as plans from '../../src/collectives/plans/plans.ts';
 import type { PlanMove, CollectivePlan } from '../../src/collectives/plans/plans.ts';
 
 const PLANNERS: [string, (rank: number, n: number) => CollectivePlan][] = [
-  ['ring', (rank, n) => plans.ringAllReduce(rank, n, 2 * n + 1)],
-  ['ring of fewer elements than ranks', (rank, n) => plans.ringAllReduce(rank, n, n - 1)],
-  ['two-level', (rank, n) => plans.twoLevelAllReduce(rank, n, 2 * n + 1)],
-  ['halving-doubling', (rank, n) => plans.halvingDoublingAllReduce(rank, n, 2 * n + 1)],
-  ['doubling', (rank, n) => plans.recursiveDoublingAllReduce(rank, n, 3)],
-  ['Bruck', (rank, n) => plans.bruckAllGather(rank, n, plans.evenDisplacements(2 * n + 1, n))],
-  ['tree', (rank, n) => [...plans.treeReduce(rank, n, 1, 3), ...plans.treeBroadcast(rank, n, 1, 3)]],
-  ['direct', (rank, n) => [...plans.directReduce(rank, n, 1, 3), ...plans.directBroadcast(rank, n, 1, 3)]],
+  ['ring', (rank, n) => plans.planRingAllReduce(rank, n, 2 * n + 1)],
+  ['ring of fewer elements than ranks', (rank, n) => plans.planRingAllReduce(rank, n, n - 1)],
+  ['two-level', (rank, n) => plans.planTwoLevelAllReduce(rank, n, 2 * n + 1)],
+  ['halving-doubling', (rank, n) => plans.planHalvingDoublingAllReduce(rank, n, 2 * n + 1)],
+  ['doubling', (rank, n) => plans.planRecursiveDoublingAllReduce(rank, n, 3)],
+  ['Bruck', (rank, n) => plans.planBruckAllGather(rank, n, plans.evenDisplacements(2 * n + 1, n))],
+  ['tree', (rank, n) => [...plans.planTreeReduce(rank, n, 1, 3), ...plans.planTreeBroadcast(rank, n, 1, 3)]],
+  ['direct', (rank, n) => [...plans.planDirectReduce(rank, n, 1, 3), ...plans.planDirectBroadcast(rank, n, 1, 3)]],
 ];
 
 /** Whether two moves touch the same elements of one array, and one of them writes. */

@@ -171,15 +171,15 @@ function checkAllReduces(): void {
       const p = 2 ** log2(n);
       const fold = p === n ? 0 : 2;
       for (const [name, plan, rounds, most] of [
-        ['ring', plans.ringAllReduce, 2 * (n - 1), 2 * (n - 1) * chunk(count, n)],
+        ['ring', plans.planRingAllReduce, 2 * (n - 1), 2 * (n - 1) * chunk(count, n)],
         [
           'halving-doubling',
-          plans.halvingDoublingAllReduce,
+          plans.planHalvingDoublingAllReduce,
           2 * log2(n) + fold,
           2 * (p - 1) * chunk(count, p) + (fold && count),
         ],
-        ['two-level', plans.twoLevelAllReduce, twoLevelSteps(n), 2 * (n - 1) * chunk(count, n)],
-        ['doubling', plans.recursiveDoublingAllReduce, log2(n) + fold, log2(n) * count + (fold && count)],
+        ['two-level', plans.planTwoLevelAllReduce, twoLevelSteps(n), 2 * (n - 1) * chunk(count, n)],
+        ['doubling', plans.planRecursiveDoublingAllReduce, log2(n) + fold, log2(n) * count + (fold && count)],
       ] as const) {
         const where = `${name} allReduce of ${count} over ${n}`;
         const tensors = tensorsOf(n, count);
@@ -211,7 +211,7 @@ function checkReduceScatterAndAllGather(): void {
       const tensors = tensorsOf(n, count);
       const where = `reduceScatter of ${count} over ${n}`;
       const scattered = simulate(
-        range(n).map((rank) => plans.ringReduceScatter(rank, n, displacements)),
+        range(n).map((rank) => plans.planRingReduceScatter(rank, n, displacements)),
         tensors,
         tensors,
         where,
@@ -228,8 +228,8 @@ function checkReduceScatterAndAllGather(): void {
         expectEqual(scattered.sent[rank], count - size(rank), `${where}: number of elements that rank ${rank} sends`);
       }
       for (const [name, plan, rounds] of [
-        ['ring', plans.ringAllGather, n - 1],
-        ['Bruck', plans.bruckAllGather, Math.ceil(Math.log2(n))],
+        ['ring', plans.planRingAllGather, n - 1],
+        ['Bruck', plans.planBruckAllGather, Math.ceil(Math.log2(n))],
       ] as const) {
         const here = `${name} allGather of ${count} over ${n}`;
         const nothing: Element = { ranks: 0n, order: 0, place: -1 };
@@ -260,9 +260,9 @@ function checkRooted(): void {
       const count = 5;
       const rounds = { chain: n - 1, tree: Math.ceil(Math.log2(n)), direct: n > 1 ? 1 : 0 };
       for (const [name, broadcast, reduce] of [
-        ['chain', plans.chainBroadcast, plans.chainReduce],
-        ['tree', plans.treeBroadcast, plans.treeReduce],
-        ['direct', plans.directBroadcast, plans.directReduce],
+        ['chain', plans.planChainBroadcast, plans.planChainReduce],
+        ['tree', plans.planTreeBroadcast, plans.planTreeReduce],
+        ['direct', plans.planDirectBroadcast, plans.planDirectReduce],
       ] as const) {
         const where = `${name} over ${n} with root ${root}`;
         const copies = tensorsOf(n, count);
@@ -309,7 +309,7 @@ function checkDirect(): void {
       outputs[root] = parts.flat();
       inputs[root] = outputs[root]!;
       simulate(
-        range(n).map((rank) => plans.directGather(rank, n, root, displacements)),
+        range(n).map((rank) => plans.planDirectGather(rank, n, root, displacements)),
         inputs,
         outputs,
         `gather ${where}`,
@@ -319,7 +319,7 @@ function checkDirect(): void {
       const sources = targets.slice();
       sources[root] = parts.flat();
       simulate(
-        range(n).map((rank) => plans.directScatter(rank, n, root, displacements)),
+        range(n).map((rank) => plans.planDirectScatter(rank, n, root, displacements)),
         sources,
         targets,
         `scatter ${where}`,
@@ -336,7 +336,7 @@ function checkDirect(): void {
       elements.map((element) => (element.ranks === 1n << BigInt(to) ? element : own(to, -1))),
     );
     const all = range(n).map((rank) =>
-      plans.directAllToAll(
+      plans.planDirectAllToAll(
         rank,
         n,
         plans.displacementsOf(range(n).map((to) => sizeOf(rank, to))),

@@ -81,7 +81,8 @@ describeInFirefox('a Firefox tab with WebGPU', async () => {
     await own.stop();
   });
 
-  // Fails if Firefox no longer needs the help (Mozilla bug 1870699). Then delete `speedUpMapAsync.ts`.
+  // Fails if Firefox no longer needs the help (Mozilla bug 1870699). Then delete
+  // `speedUpMapAsync.ts`.
   test('maps buffers late unless empty command lists are submitted; Chromium needs none', async () => {
     const maps = await OwnPage.start('test/firefox/maps.html', 'measureMaps');
     const fox = await firefox.open(maps.url);

@@ -20,7 +20,7 @@ function switched(n: number, { msPerByte = 0, latencyMs = 0, combineMsPerByte = 
   };
 }
 
-type AllReduce = typeof plans.ringAllReduce;
+type AllReduce = typeof plans.planRingAllReduce;
 
 function run(
   plan: AllReduce,
@@ -55,7 +55,7 @@ describe('a simulated all-reduce', () => {
     'takes 2(n-1) times the latency and transfer time of a chunk, for %i ranks on a ring and one frame per chunk',
     (n) => {
       const network = switched(n, { msPerByte: 0.001, latencyMs: 3 });
-      const { ms, endedAt } = run(plans.ringAllReduce, n, 100 * n, network);
+      const { ms, endedAt } = run(plans.planRingAllReduce, n, 100 * n, network);
       expect(ms).toBeCloseTo(2 * (n - 1) * (3 + (400 + HEADER) * 0.001), 9);
       expect(new Set(endedAt).size).toBe(1);
     },
@@ -65,7 +65,7 @@ describe('a simulated all-reduce', () => {
     const n = 4;
     const count = 4 * 16_000;
     const network = switched(n, { msPerByte: 0.001, latencyMs: 10 });
-    const { ms } = run(plans.ringAllReduce, n, count, network, { segmentBytes: 4000 });
+    const { ms } = run(plans.planRingAllReduce, n, count, network, { segmentBytes: 4000 });
     const chunkMs = 16 * 4.032;
     // The line is idle only before the first segment and after the last one.
     expect(ms).toBeCloseTo(2 * (n - 1) * chunkMs + 10, 6);
@@ -73,20 +73,20 @@ describe('a simulated all-reduce', () => {
 
   test('takes 4 latencies with doubling, 8 with halving-doubling, 12 with two-level and 30 with the ring, for 16 ranks', () => {
     const latency = switched(16, { latencyMs: 1 });
-    expect(run(plans.recursiveDoublingAllReduce, 16, 10, latency).ms).toBe(4);
-    expect(run(plans.halvingDoublingAllReduce, 16, 1600, latency).ms).toBe(8);
-    expect(run(plans.twoLevelAllReduce, 16, 1600, latency).ms).toBe(12);
-    expect(run(plans.ringAllReduce, 16, 1600, latency).ms).toBe(30);
+    expect(run(plans.planRecursiveDoublingAllReduce, 16, 10, latency).ms).toBe(4);
+    expect(run(plans.planHalvingDoublingAllReduce, 16, 1600, latency).ms).toBe(8);
+    expect(run(plans.planTwoLevelAllReduce, 16, 1600, latency).ms).toBe(12);
+    expect(run(plans.planRingAllReduce, 16, 1600, latency).ms).toBe(30);
   });
 
   test('takes longer by the time in which the receiver adds the segments, one segment after the other', () => {
     const network = switched(2, { latencyMs: 1, combineMsPerByte: 0.01 });
-    expect(run(plans.ringAllReduce, 2, 200, network).ms).toBeCloseTo(2 + 4, 9);
+    expect(run(plans.planRingAllReduce, 2, 200, network).ms).toBeCloseTo(2 + 4, 9);
   });
 
   test('takes longer by exactly the delay of a late rank', () => {
     const network = switched(4, { latencyMs: 1 });
-    const { ms } = run(plans.ringAllReduce, 4, 400, network, { startAt: [0, 50, 0, 0] });
+    const { ms } = run(plans.planRingAllReduce, 4, 400, network, { startAt: [0, 50, 0, 0] });
     expect(ms).toBe(56);
   });
 
@@ -98,13 +98,13 @@ describe('a simulated all-reduce', () => {
       combineMsPerByte: 0,
     };
     const frames = n * 2 * (n - 1);
-    expect(run(plans.ringAllReduce, n, 400, network).ms).toBeCloseTo(frames * (0.5 + (400 + HEADER) * 0.001), 9);
+    expect(run(plans.planRingAllReduce, n, 400, network).ms).toBeCloseTo(frames * (0.5 + (400 + HEADER) * 0.001), 9);
   });
 
   test('queues frames of two senders on the downlink of one rank', () => {
     const n = 3;
     const network = switched(n, { msPerByte: 0.001 });
-    const schedule = simulationScheduleOf((rank) => plans.directReduce(rank, n, 0, 1000), n);
+    const schedule = simulationScheduleOf((rank) => plans.planDirectReduce(rank, n, 0, 1000), n);
     const { ms } = simulateSchedule(schedule, { network, elementBytes: 4 });
     expect(ms).toBeCloseTo(2 * (4000 + HEADER) * 0.001, 9);
   });
@@ -121,14 +121,14 @@ describe('a simulated all-reduce', () => {
 
   test('takes equally long in each simulation, and no time with one rank', () => {
     const network = switched(6, { msPerByte: 0.0013, latencyMs: 0.7, combineMsPerByte: 1e-5 });
-    const [one, two] = [1, 2].map(() => run(plans.halvingDoublingAllReduce, 6, 50_000, network));
+    const [one, two] = [1, 2].map(() => run(plans.planHalvingDoublingAllReduce, 6, 50_000, network));
     expect(one!.endedAt).toEqual(two!.endedAt);
-    expect(run(plans.ringAllReduce, 1, 10, network).ms).toBe(0);
+    expect(run(plans.planRingAllReduce, 1, 10, network).ms).toBe(0);
   });
 
   test('reports when each send and each receive was complete', () => {
     const network = switched(2, { msPerByte: 0.01, latencyMs: 5 });
-    const result = run(plans.ringAllReduce, 2, 50, network);
+    const result = run(plans.planRingAllReduce, 2, 50, network);
     const frame = (100 + HEADER) * 0.01;
     expect(result.endOf(0, 'send', 0)).toBeCloseTo(frame, 9);
     expect(result.endOf(1, 'receive', 0)).toBeCloseTo(frame + 5, 9);
@@ -138,9 +138,9 @@ describe('a simulated all-reduce', () => {
 });
 
 const ALL_REDUCES: Record<string, AllReduce> = {
-  ring: plans.ringAllReduce,
-  'two-level': plans.twoLevelAllReduce,
-  'halving-doubling': plans.halvingDoublingAllReduce,
+  ring: plans.planRingAllReduce,
+  'two-level': plans.planTwoLevelAllReduce,
+  'halving-doubling': plans.planHalvingDoublingAllReduce,
 };
 
 const transfer = (kind: 'send' | 'receive', peer: number, step: number, end: number): plans.PlanMove => ({

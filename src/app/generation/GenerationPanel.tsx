@@ -7,7 +7,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { MAX_PROMPT_LENGTH } from '../../spec/gpt.ts';
 import { formatLoss } from '../locales/format.ts';
 import { clearModelAnswers, latestGeneratedText, type GeneratedText } from '../state/modelAnswers.ts';
-import { Subtitle } from '../inspection/Subtitle.tsx';
+import { InspectionHeading } from '../inspection/InspectionHeading.tsx';
 import { Fold } from '../components/Fold.tsx';
 import type { RunView } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
@@ -61,7 +61,7 @@ function Samples({ run }: { run: RunView }) {
   const { samples } = run;
   return (
     <div>
-      <Subtitle>{labels.samples}</Subtitle>
+      <InspectionHeading>{labels.samples}</InspectionHeading>
       {samples.length === 0 && <p class="dim">{labels.noSamples}</p>}
       {/* The list needs the focus, so that keys can scroll it. */}
       <ol class="plain sample-list" tabIndex={0} aria-label={labels.samples}>
@@ -86,7 +86,7 @@ function Ask({ prompt, temperature, generation: { last, isPending, generate } }:
   const labels = uiMessages.value.generation;
   return (
     <div>
-      <Subtitle>{labels.ask}</Subtitle>
+      <InspectionHeading>{labels.ask}</InspectionHeading>
       <form
         class="generation-form"
         onSubmit={(event) => {

@@ -5,7 +5,7 @@ import { Banner } from '../components/Banner.tsx';
 import { NameField } from '../components/Fields.tsx';
 import { Preflight } from '../components/Preflight.tsx';
 import { isTabRemoved } from '../state/derive.ts';
-import { isEnteringRoom, joinRoom, leaveRoom, ownMemberName } from '../state/store.ts';
+import { isEnteringRoom, joinRoomInThisTab, leaveRoom, ownMemberName } from '../state/store.ts';
 import type { FailureView } from '../state/view.ts';
 import { uiMessages } from '../locales/index.ts';
 
@@ -33,7 +33,7 @@ export function Join({ room, failure }: { room: string; failure: FailureView | n
         hidden={removed}
         onSubmit={(event) => {
           event.preventDefault();
-          joinRoom(room, { isSpectator: blocked.value });
+          joinRoomInThisTab(room, { isSpectator: blocked.value });
         }}
       >
         <NameField value={ownMemberName.value} oninput={(text) => (ownMemberName.value = text)} />
@@ -55,7 +55,7 @@ export function Join({ room, failure }: { room: string; failure: FailureView | n
               class="quiet"
               title={labels.watchAbout}
               disabled={nameless || isEnteringRoom.value}
-              onClick={() => joinRoom(room, { isSpectator: true })}
+              onClick={() => joinRoomInThisTab(room, { isSpectator: true })}
             >
               {labels.watch}
             </button>

@@ -21,7 +21,7 @@ import { useInspection, usePrediction, useIsVisible } from './useAnswers.ts';
 import { imageOfDrawing, type Drawing } from './drawing.ts';
 import { DrawingPad } from './DrawingPad.tsx';
 import { Picture } from './Picture.tsx';
-import { Subtitle } from './Subtitle.tsx';
+import { InspectionHeading } from './InspectionHeading.tsx';
 
 /** The state of this panel belongs to one run, because each run has its own model. */
 export function InspectionPanel({ run }: { run: RunView }) {
@@ -88,7 +88,7 @@ function Inside({ run, drawing, image }: InsideProps) {
       </p>
       <div class="inspection-columns">
         <div class="draw">
-          <Subtitle>{labels.draw}</Subtitle>
+          <InspectionHeading>{labels.draw}</InspectionHeading>
           <div class="draw-row">
             <DrawingPad drawing={strokes} image={picked} ondraw={draw} onclear={clear} />
             <div class="draw-side">
@@ -127,7 +127,7 @@ function Inside({ run, drawing, image }: InsideProps) {
         <Answer probabilities={prediction?.answer?.probabilities ?? null} />
         {inspection !== null && (
           <div class="mistakes">
-            <Subtitle>{labels.mistakes}</Subtitle>
+            <InspectionHeading>{labels.mistakes}</InspectionHeading>
             <p>{labels.wrong(inspection.wrong, inspection.asked)}</p>
             <ul class="plain mistake-list">
               {inspection.mistakes.map((one, i) => (
@@ -172,7 +172,7 @@ function Answer({ probabilities }: { probabilities: readonly number[] | null }) 
   const likeliest = probabilities === null ? -1 : probabilities.indexOf(Math.max(...probabilities));
   return (
     <div class="answer">
-      <Subtitle>{labels.answer}</Subtitle>
+      <InspectionHeading>{labels.answer}</InspectionHeading>
       {/* Screen readers announce a new digit, but not a new probability. */}
       <p role="status">
         {likeliest < 0 ? <span class="dim">{labels.nothing}</span> : <strong>{labels.reads(likeliest)}</strong>}
@@ -214,7 +214,7 @@ function Weights({ weights }: { weights: WeightPictures }) {
   return (
     <div class="weights">
       <div class="weights-title">
-        <Subtitle>{labels.weights}</Subtitle>
+        <InspectionHeading>{labels.weights}</InspectionHeading>
         <p class="weights-legend small">
           <span>{labels.inhibits}</span>
           <span>−{largest}</span>

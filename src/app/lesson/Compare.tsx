@@ -5,7 +5,7 @@
  */
 import { clamp } from '../../util/clamp.ts';
 import { useSignal } from '@preact/signals';
-import { LESSON_MODES, type LessonMode } from '../../protocol/lesson.ts';
+import { LESSON_ALGORITHMS, type LessonAlgorithm } from '../../protocol/lesson.ts';
 import { formatBytes } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
 import type { LessonControls } from './lessonControls.ts';
@@ -16,7 +16,7 @@ import { SOLO_RANK_COUNTS } from './solo.ts';
  * The link carries 2k(n-1)/n numbers on a ring with equal chunks, and 2k(n-1) numbers with a
  * parameter server.
  */
-export function busiestLinkBytes(mode: LessonMode, n: number, k: number): number {
+export function busiestLinkBytes(mode: LessonAlgorithm, n: number, k: number): number {
   const all = 2 * k * (n - 1) * Float32Array.BYTES_PER_ELEMENT;
   return mode === 'ring' ? all / n : all;
 }
@@ -44,7 +44,7 @@ export function Compare({ controls: { state, isSolo } }: { controls: LessonContr
         />
       </label>
       <dl class="compare">
-        {LESSON_MODES.map((mode) => {
+        {LESSON_ALGORITHMS.map((mode) => {
           const bytes = busiestLinkBytes(mode, n, k);
           const seen = measured[mode];
           return (

@@ -18,7 +18,7 @@ import { RoundRing } from './RoundRing.tsx';
 import { Stall } from './Stall.tsx';
 import { Steps } from './Steps.tsx';
 import { Text } from './Text.tsx';
-import { LESSON_MODES } from '../../protocol/lesson.ts';
+import { LESSON_ALGORITHMS } from '../../protocol/lesson.ts';
 import { reducedMotion } from '../browser/env.ts';
 import { pageWidthClass } from '../browser/theme.ts';
 
@@ -103,7 +103,7 @@ function Modes({ controls: { state, leads, isMoving, order } }: { controls: Less
   return (
     <>
       <div class="row lesson-modes" role="group" aria-label={modes.title}>
-        {LESSON_MODES.map((one) => (
+        {LESSON_ALGORITHMS.map((one) => (
           <button
             key={one}
             type="button"

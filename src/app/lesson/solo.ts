@@ -6,7 +6,7 @@ import { computed, signal, type ReadonlySignal } from '@preact/signals';
 import {
   randomLessonNumbers,
   roundDurationMs,
-  lessonStateForWorld,
+  continueLessonInWorld,
   applyLessonOrder,
   lessonMovesAt,
   roundStepCount,
@@ -43,7 +43,7 @@ export function createSimulatedLesson(n: number, seed: number): SimulatedLesson 
       return [...kept, ...drawn.slice(kept.length)];
     });
   const withMembers = (before: LessonState | null, members: LessonState['members']): LessonState =>
-    lessonStateForWorld(before, { members, leader: 0, numbers: numbersFor(members, before) });
+    continueLessonInWorld(before, { members, leader: 0, numbers: numbersFor(members, before) });
 
   const state = signal(withMembers(null, membersOf(n)));
   const timers = signal<readonly ReturnType<typeof setTimeout>[]>([]);

@@ -16,7 +16,7 @@ import {
   transferFromRank,
 } from './narrate.ts';
 import type { PickedChunk, RingPlayer } from './player/player.ts';
-import { useChunkHighlight } from './useHighlight.ts';
+import { useHighlightOfPickedChunk } from './useHighlight.ts';
 
 interface Props {
   layout: RingLayout;
@@ -120,7 +120,7 @@ function EdgeText({ n, rank, player }: { n: number; rank: number; player: RingPl
  * picked. The highlight is drawn under the marks.
  */
 export function EdgeHighlight({ layout, player }: Props) {
-  const lit = useChunkHighlight(player, layout.places.length);
+  const lit = useHighlightOfPickedChunk(player, layout.places.length);
   if (lit === null) return null;
   const { from, to, rank } = lit;
   const halo = (one: number, name: string) => {

@@ -19,7 +19,7 @@ export interface ChunkHighlight {
  * Returns the highlight, or `null` if no chunk of this world is picked. While the highlight does
  * not change, the same object is returned.
  */
-export function useChunkHighlight(player: RingPlayer, n: number): ChunkHighlight | null {
+export function useHighlightOfPickedChunk(player: RingPlayer, n: number): ChunkHighlight | null {
   const text = useComputed(() => {
     const picked = player.picked.value;
     const frame = player.frame.value;

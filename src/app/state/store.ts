@@ -104,11 +104,11 @@ export function createRoom(
 /** Joins with the settings in the address, and with the file of the launcher, if any. */
 export async function joinRoomFromAddress(room: string): Promise<void> {
   const origin = await originFileOfLauncher();
-  joinRoom(room, origin === null ? {} : { origin });
+  joinRoomInThisTab(room, origin === null ? {} : { origin });
 }
 
 /** @param options `isSpectator`: this tab only watches, so it needs no GPU and no links. */
-export function joinRoom(room: string, options: { isSpectator?: boolean; origin?: File }): void {
+export function joinRoomInThisTab(room: string, options: { isSpectator?: boolean; origin?: File }): void {
   const hostKey = storedHostKeyOf(room);
   const key = hostKey === undefined ? {} : { hostKey };
   enter({ type: 'join', server: location.origin, name: ownName(), ...ownSettings(), room, ...key, ...options });

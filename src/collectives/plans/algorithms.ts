@@ -15,19 +15,19 @@ import type { TypedArray } from '../dtypes.ts';
 import type { RootedOptions } from '../options.ts';
 import type { AlgorithmName, AllReduceName } from '../../spec/algorithms.ts';
 import {
-  bruckAllGather,
-  chainBroadcast,
-  chainReduce,
-  directBroadcast,
-  directReduce,
+  planBruckAllGather,
+  planChainBroadcast,
+  planChainReduce,
+  planDirectBroadcast,
+  planDirectReduce,
   evenDisplacements,
-  halvingDoublingAllReduce,
-  recursiveDoublingAllReduce,
-  ringAllGather,
-  ringAllReduce,
-  treeBroadcast,
-  treeReduce,
-  twoLevelAllReduce,
+  planHalvingDoublingAllReduce,
+  planRecursiveDoublingAllReduce,
+  planRingAllGather,
+  planRingAllReduce,
+  planTreeBroadcast,
+  planTreeReduce,
+  planTwoLevelAllReduce,
   type Displacements,
   type Planner,
 } from './plans.ts';
@@ -38,7 +38,7 @@ export interface AlgorithmChoice {
   readonly plan: Planner;
 }
 
-type RootedPlanner = typeof chainBroadcast;
+type RootedPlanner = typeof planChainBroadcast;
 
 const ALL_REDUCE_CODES: Record<AllReduceName, AlgorithmCode> = {
   ring: AlgorithmCode.RING,
@@ -46,24 +46,24 @@ const ALL_REDUCE_CODES: Record<AllReduceName, AlgorithmCode> = {
   'halving-doubling': AlgorithmCode.HALVING_DOUBLING,
   doubling: AlgorithmCode.DOUBLING,
 };
-const ALL_REDUCE_PLANS: Partial<Record<AlgorithmCode, typeof ringAllReduce>> = {
-  [AlgorithmCode.RING]: ringAllReduce,
-  [AlgorithmCode.HALVING_DOUBLING]: halvingDoublingAllReduce,
-  [AlgorithmCode.DOUBLING]: recursiveDoublingAllReduce,
-  [AlgorithmCode.TWO_LEVEL]: twoLevelAllReduce,
+const ALL_REDUCE_PLANS: Partial<Record<AlgorithmCode, typeof planRingAllReduce>> = {
+  [AlgorithmCode.RING]: planRingAllReduce,
+  [AlgorithmCode.HALVING_DOUBLING]: planHalvingDoublingAllReduce,
+  [AlgorithmCode.DOUBLING]: planRecursiveDoublingAllReduce,
+  [AlgorithmCode.TWO_LEVEL]: planTwoLevelAllReduce,
 };
 const ALL_REDUCE_NAMES_BY_CODE = new Map(
   Object.entries(ALL_REDUCE_CODES).map(([name, code]) => [code, name as AllReduceName]),
 );
 const REDUCE_PLANS: Partial<Record<AlgorithmCode, RootedPlanner>> = {
-  [AlgorithmCode.RING]: chainReduce,
-  [AlgorithmCode.TREE]: treeReduce,
-  [AlgorithmCode.DIRECT]: directReduce,
+  [AlgorithmCode.RING]: planChainReduce,
+  [AlgorithmCode.TREE]: planTreeReduce,
+  [AlgorithmCode.DIRECT]: planDirectReduce,
 };
 const BROADCAST_PLANS: Partial<Record<AlgorithmCode, RootedPlanner>> = {
-  [AlgorithmCode.RING]: chainBroadcast,
-  [AlgorithmCode.TREE]: treeBroadcast,
-  [AlgorithmCode.DIRECT]: directBroadcast,
+  [AlgorithmCode.RING]: planChainBroadcast,
+  [AlgorithmCode.TREE]: planTreeBroadcast,
+  [AlgorithmCode.DIRECT]: planDirectBroadcast,
 };
 
 /**
@@ -131,7 +131,7 @@ export function planAllGather(
 ): AlgorithmChoice {
   const n = displacements.length - 1;
   const algorithm = chooseAllGatherAlgorithm(n, byteLength, served);
-  const planOf = algorithm === AlgorithmCode.RING ? ringAllGather : bruckAllGather;
+  const planOf = algorithm === AlgorithmCode.RING ? planRingAllGather : planBruckAllGather;
   return { algorithm, plan: (rank) => planOf(rank, n, displacements) };
 }
 

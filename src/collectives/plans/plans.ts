@@ -116,12 +116,12 @@ function ringSteps(rank: number, n: number, displacements: Displacements, from: 
 }
 
 /** Ring all-reduce: all 2(n-1) ring steps. */
-export function ringAllReduce(rank: number, n: number, count: number): CollectivePlan {
+export function planRingAllReduce(rank: number, n: number, count: number): CollectivePlan {
   return ringSteps(rank, n, evenDisplacements(count, n), 0, ringStepCount(n));
 }
 
 /** Ring reduce-scatter: the first n-1 ring steps. Rank r ends with the sum of part r. */
-export function ringReduceScatter(rank: number, n: number, displacements: Displacements): CollectivePlan {
+export function planRingReduceScatter(rank: number, n: number, displacements: Displacements): CollectivePlan {
   return ringSteps(rank, n, displacements, 0, n - 1);
 }
 
@@ -129,7 +129,7 @@ export function ringReduceScatter(rank: number, n: number, displacements: Displa
  * Ring all-gather: the last n-1 ring steps. Rank r starts with part r, and all ranks end with all
  * parts.
  */
-export function ringAllGather(rank: number, n: number, displacements: Displacements): CollectivePlan {
+export function planRingAllGather(rank: number, n: number, displacements: Displacements): CollectivePlan {
   return ringSteps(rank, n, displacements, n - 1, ringStepCount(n));
 }
 
@@ -143,7 +143,7 @@ export function ringAllGather(rank: number, n: number, displacements: Displaceme
  * Mikami et al., "Massively Distributed SGD: ImageNet/ResNet-50 Training in a Flash" (2018),
  * "2D-torus all-reduce".
  */
-export function twoLevelAllReduce(rank: number, n: number, count: number): CollectivePlan {
+export function planTwoLevelAllReduce(rank: number, n: number, count: number): CollectivePlan {
   const size = twoLevelGroupSize(n);
   const groups = n / size;
   const [place, group] = [rank % size, Math.floor(rank / size)];
@@ -207,7 +207,7 @@ function folded(
  *
  * Rabenseifner's algorithm: Thakur, Rabenseifner and Gropp (2005), section 4.5.
  */
-export function halvingDoublingAllReduce(rank: number, n: number, count: number): CollectivePlan {
+export function planHalvingDoublingAllReduce(rank: number, n: number, count: number): CollectivePlan {
   return folded(rank, n, count, (index, p, rankOf, firstStep) => {
     const displacements = evenDisplacements(count, p);
     const moves: PlanMove[] = [];
@@ -242,7 +242,7 @@ export function halvingDoublingAllReduce(rank: number, n: number, count: number)
  * Partners combine the same two operands, so by induction all ranks have the same bits (for NaNs
  * see `unifyNaNs`).
  */
-export function recursiveDoublingAllReduce(rank: number, n: number, count: number): CollectivePlan {
+export function planRecursiveDoublingAllReduce(rank: number, n: number, count: number): CollectivePlan {
   return folded(rank, n, count, (index, p, rankOf, firstStep) => {
     const all: Range = { start: 0, end: count };
     const moves: PlanMove[] = [];
@@ -262,7 +262,7 @@ export function recursiveDoublingAllReduce(rank: number, n: number, count: numbe
  * Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing
  * Systems" (1997).
  */
-export function bruckAllGather(rank: number, n: number, displacements: Displacements): CollectivePlan {
+export function planBruckAllGather(rank: number, n: number, displacements: Displacements): CollectivePlan {
   const moves: PlanMove[] = [];
   for (let distance = 1, k = 0; distance < n; distance *= 2, k++) {
     const parts = Math.min(distance, n - distance);
@@ -291,7 +291,7 @@ function wrapped(first: number, count: number, n: number): [first: number, last:
 }
 
 /** Broadcast along the ring, segment by segment: every rank but the last sends the tensor once. */
-export function chainBroadcast(rank: number, n: number, root: number, count: number): CollectivePlan {
+export function planChainBroadcast(rank: number, n: number, root: number, count: number): CollectivePlan {
   const { left, right } = neighbours(rank, n);
   const all: Range = { start: 0, end: count };
   return [...(rank === root ? [] : [receive(left, 0, all)]), ...(right === root ? [] : [send(right, 0, all)])];
@@ -301,7 +301,7 @@ export function chainBroadcast(rank: number, n: number, root: number, count: num
  * Reduction along the ring to `root`. The root's right neighbour starts. Every rank but the root
  * sends the tensor once.
  */
-export function chainReduce(rank: number, n: number, root: number, count: number): CollectivePlan {
+export function planChainReduce(rank: number, n: number, root: number, count: number): CollectivePlan {
   const { left, right } = neighbours(rank, n);
   const all: Range = { start: 0, end: count };
   return [
@@ -323,7 +323,7 @@ function treeLinks(rank: number, n: number, root: number): { parent: number | nu
 }
 
 /** Broadcast down a binomial tree in ceil(log2 n) steps. The root sends the tensor in each step. */
-export function treeBroadcast(rank: number, n: number, root: number, count: number): CollectivePlan {
+export function planTreeBroadcast(rank: number, n: number, root: number, count: number): CollectivePlan {
   const { parent, children } = treeLinks(rank, n, root);
   const all: Range = { start: 0, end: count };
   return [
@@ -335,7 +335,7 @@ export function treeBroadcast(rank: number, n: number, root: number, count: numb
 }
 
 /** Reduction up a binomial tree: ceil(log2 n) steps. */
-export function treeReduce(rank: number, n: number, root: number, count: number): CollectivePlan {
+export function planTreeReduce(rank: number, n: number, root: number, count: number): CollectivePlan {
   const { parent, children } = treeLinks(rank, n, root);
   const all: Range = { start: 0, end: count };
   const isLast = (i: number) => parent === null && i === children.length - 1;
@@ -350,7 +350,7 @@ function others(rank: number, n: number): number[] {
 }
 
 /** `root` sends the tensor to each rank directly, as a parameter server does. */
-export function directBroadcast(rank: number, n: number, root: number, count: number): CollectivePlan {
+export function planDirectBroadcast(rank: number, n: number, root: number, count: number): CollectivePlan {
   const all: Range = { start: 0, end: count };
   return rank === root ? others(rank, n).map((peer) => send(peer, 0, all)) : [receive(root, 0, all)];
 }
@@ -359,7 +359,7 @@ export function directBroadcast(rank: number, n: number, root: number, count: nu
  * Each rank sends its tensor to `root`, as to a parameter server. `root` combines its own tensor
  * with the received tensors, in rank order.
  */
-export function directReduce(rank: number, n: number, root: number, count: number): CollectivePlan {
+export function planDirectReduce(rank: number, n: number, root: number, count: number): CollectivePlan {
   const all: Range = { start: 0, end: count };
   if (rank !== root) return [send(root, 0, all)];
   return others(rank, n).map((peer, i) => receive(peer, 0, all, i === n - 2 ? 'combine-last' : 'combine'));
@@ -369,7 +369,7 @@ export function directReduce(rank: number, n: number, root: number, count: numbe
  * Each rank sends its part to `root`. On ranks other than `root`, the tensor consists only of that
  * part.
  */
-export function directGather(rank: number, n: number, root: number, displacements: Displacements): CollectivePlan {
+export function planDirectGather(rank: number, n: number, root: number, displacements: Displacements): CollectivePlan {
   if (rank === root) return others(rank, n).map((peer) => receive(peer, 0, part(displacements, peer)));
   return [send(root, 0, { start: 0, end: displacements[rank + 1]! - displacements[rank]! })];
 }
@@ -378,7 +378,7 @@ export function directGather(rank: number, n: number, root: number, displacement
  * `root` sends each rank its part. On ranks other than `root`, the tensor consists only of that
  * part.
  */
-export function directScatter(rank: number, n: number, root: number, displacements: Displacements): CollectivePlan {
+export function planDirectScatter(rank: number, n: number, root: number, displacements: Displacements): CollectivePlan {
   if (rank === root) return others(rank, n).map((peer) => send(peer, 0, part(displacements, peer)));
   return [receive(root, 0, { start: 0, end: displacements[rank + 1]! - displacements[rank]! })];
 }
@@ -387,7 +387,12 @@ export function directScatter(rank: number, n: number, root: number, displacemen
  * Every rank sends part j of its input to rank j. Each rank starts with a different peer, so that
  * no rank receives from all others at the same time.
  */
-export function directAllToAll(rank: number, n: number, input: Displacements, output: Displacements): CollectivePlan {
+export function planDirectAllToAll(
+  rank: number,
+  n: number,
+  input: Displacements,
+  output: Displacements,
+): CollectivePlan {
   return Array.from({ length: n - 1 }, (_, i) => i + 1).flatMap((distance) => {
     const to = modulo(rank + distance, n);
     const from = modulo(rank - distance, n);

@@ -16,7 +16,7 @@ import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
 import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { hashOfArrays } from '../../util/hash.ts';
-import { randomLessonNumbers, lessonStateForWorld, applyLessonOrder } from './lessonRound.ts';
+import { randomLessonNumbers, continueLessonInWorld, applyLessonOrder } from './lessonRound.ts';
 import { takeLessonSteps } from './lessonSteps.ts';
 import type { RankStateReport } from '../membership/membership.ts';
 import { emitNeighbourLinks, openRunGroup, type Generation } from '../membership/generation.ts';
@@ -112,7 +112,7 @@ export class LessonRun {
     const versions = reports.map(({ version }) => version);
     const latest = versions.indexOf(Math.max(...versions));
     const before = versions[latest] === 0 ? null : await group.broadcastObject(this.#state, latest);
-    const state = lessonStateForWorld(before && v.parse(LessonState, before), {
+    const state = continueLessonInWorld(before && v.parse(LessonState, before), {
       members: members.map(({ member, name }) => ({ member, name })),
       leader: Math.max(
         0,

@@ -6,7 +6,7 @@
 import { chunkRange, ringStepCount, ringTransfersAt } from '../../collectives/plans/ringPlan.ts';
 import {
   lessonNumbersPerRank,
-  type LessonMode,
+  type LessonAlgorithm,
   type LessonOrder,
   type LessonRound,
   type LessonState,
@@ -27,7 +27,7 @@ interface LessonMove {
 }
 
 /** Returns the number of steps of a round: 2(n-1) on the ring, or two with a parameter server. */
-export function roundStepCount(mode: LessonMode, n: number): number {
+export function roundStepCount(mode: LessonAlgorithm, n: number): number {
   return mode === 'ring' ? ringStepCount(n) : n > 1 ? 2 : 0;
 }
 
@@ -35,7 +35,7 @@ export function roundStepCount(mode: LessonMode, n: number): number {
  * Returns the moves in step `step` of a round, sorted by sender. On the ring, they follow the plan
  * of the ring all-reduce.
  */
-export function lessonMovesAt(mode: LessonMode, n: number, step: number): LessonMove[] {
+export function lessonMovesAt(mode: LessonAlgorithm, n: number, step: number): LessonMove[] {
   const count = lessonNumbersPerRank(n);
   if (mode === 'ring') {
     return ringTransfersAt(n, step).map(({ from, to, chunk, phase }) => {
@@ -61,7 +61,7 @@ export function randomLessonNumbers(seed: number, count: number): number[] {
  * After `steps` steps, each number of a rank is a sum of numbers of some ranks. For each rank and
  * each of its numbers, returns these ranks in the order of addition.
  */
-export function summedRanksAfter(mode: LessonMode, n: number, steps: number): number[][][] {
+export function summedRanksAfter(mode: LessonAlgorithm, n: number, steps: number): number[][][] {
   const parts = Array.from({ length: n }, (_, rank) => Array.from({ length: lessonNumbersPerRank(n) }, () => [rank]));
   for (let step = 0; step < steps; step++) {
     // In one step, no rank sends a number that it receives in the same step. So the moves of a step
@@ -131,7 +131,7 @@ interface LessonWorld {
  * Returns the state with which the ranks of this world continue from `before`. If `before` is
  * `null`, they begin a lesson.
  */
-export function lessonStateForWorld(
+export function continueLessonInWorld(
   before: LessonState | null,
   { members, leader, numbers: given }: LessonWorld,
 ): LessonState {
@@ -171,7 +171,7 @@ function missingFrom(members: LessonState['members'], now: LessonState['members'
   return now.flatMap(({ member, name }, rank) => (ids.has(member) ? [] : [{ rank, name }]));
 }
 
-function beginRound(number: number, mode: LessonMode, numbers: readonly number[][]): LessonRound {
+function beginRound(number: number, mode: LessonAlgorithm, numbers: readonly number[][]): LessonRound {
   const n = numbers.length;
   const own = numbers.map((list) => list.slice(0, lessonNumbersPerRank(n)));
   return { number, mode, n, own, held: own, steps: [] };

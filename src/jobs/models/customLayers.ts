@@ -8,13 +8,16 @@ import { UsageError } from '../../util/errors.ts';
 import type { Dataset } from '../dataset.ts';
 
 /** The properties of samples that a model depends on. */
-export type ModelSamples = Pick<Dataset, 'inputShape' | 'classes' | 'labelUnit'>;
+export type SampleProperties = Pick<Dataset, 'inputShape' | 'classes' | 'labelUnit'>;
 
 /**
  * Returns a sentence that says why a job's model does not fit the samples, or `null` if it fits.
  * Built-in models always fit.
  */
-export function modelProblem(model: JobSpec['model'], { inputShape, classes, labelUnit }: ModelSamples): string | null {
+export function modelProblem(
+  model: JobSpec['model'],
+  { inputShape, classes, labelUnit }: SampleProperties,
+): string | null {
   if (typeof model === 'string') return null;
   const problem = whyModelDoesNotFitSamples(model, 'the samples', inputShape, classes);
   if (problem !== null) return `${fieldProblemSentence({ ...problem, path: ['model', ...problem.path] })}.`;
@@ -37,7 +40,7 @@ export interface LayerPlan {
  *
  * @throws UsageError if inputs or outputs do not match the data.
  */
-export function buildCustomLayers(topology: ModelTopology, samples: ModelSamples): LayerPlan {
+export function buildCustomLayers(topology: ModelTopology, samples: SampleProperties): LayerPlan {
   const problem = modelProblem(topology, samples);
   if (problem !== null) throw new UsageError(problem);
   const sources = layerSourcesOf(topology);

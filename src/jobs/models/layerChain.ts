@@ -7,7 +7,7 @@ import { inputAndOutputShapes } from '../../spec/topology.ts';
 import { mixSeed } from '../../util/rng.ts';
 import { elementCountOf } from '../../util/shape.ts';
 import { applyLayerForTraining } from './applyLayer.ts';
-import type { ModelSamples } from './customLayers.ts';
+import type { SampleProperties } from './customLayers.ts';
 import type { ModelLayer } from './modelLayer.ts';
 import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
 import { initializeVariable, isDropoutLayer, layerPlanOf, weightName, type DropoutPlace } from './models.ts';
@@ -24,7 +24,7 @@ export interface ChainModelLayers {
  */
 export function layersOfChainModel(
   job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>,
-  data: ModelSamples,
+  data: SampleProperties,
 ): ChainModelLayers {
   const inputShape = typeof job.model === 'string' ? [...data.inputShape] : [...inputAndOutputShapes(job.model).input];
   let shape: (number | null)[] = [null, ...inputShape];

@@ -10,7 +10,7 @@ import { UsageError } from '../../util/errors.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
 import { elementCountOf } from '../../util/shape.ts';
 import { applyLayerForTraining } from './applyLayer.ts';
-import { buildCustomLayers, type ModelSamples, type LayerPlan } from './customLayers.ts';
+import { buildCustomLayers, type SampleProperties, type LayerPlan } from './customLayers.ts';
 import type { KerasTopology } from '../../formats/weights/weightsFile.ts';
 
 /** Number of filters of the cnn's two convolutions. */
@@ -73,7 +73,7 @@ export interface JobModel extends SavableModel {
  *
  * @throws UsageError if a custom model's inputs or outputs do not match the data.
  */
-export function buildJobModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: ModelSamples): JobModel {
+export function buildJobModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: SampleProperties): JobModel {
   const own = typeof job.model === 'string' ? null : job.model;
   const { layers, sources } = layerPlanOf(job, data);
   const model = own?.class_name === 'Functional' ? functional(layers, sources) : tf.sequential({ layers });
@@ -123,7 +123,7 @@ export function weightName(layer: tf.layers.Layer, weight: { originalName: strin
  *
  * @throws UsageError if a custom model's inputs or outputs do not match the data.
  */
-export function layerPlanOf({ model, hidden }: Pick<JobSpec, 'model' | 'hidden'>, data: ModelSamples): LayerPlan {
+export function layerPlanOf({ model, hidden }: Pick<JobSpec, 'model' | 'hidden'>, data: SampleProperties): LayerPlan {
   return typeof model === 'string' ? chainOf(layersOf(model, hidden, data)) : buildCustomLayers(model, data);
 }
 
@@ -168,7 +168,7 @@ export function isDropoutLayer(layer: tf.layers.Layer): layer is DropoutLayer {
   return layer.getClassName() === 'Dropout';
 }
 
-function layersOf(name: BuiltInModelName, hidden: number, data: ModelSamples): tf.layers.Layer[] {
+function layersOf(name: BuiltInModelName, hidden: number, data: SampleProperties): tf.layers.Layer[] {
   const inputShape = [...data.inputShape];
   const { classes } = data;
   switch (name) {

@@ -21,7 +21,7 @@ import { isMissingValueMarker } from '../../formats/missing.ts';
 import { convertFileToUtf8 } from '../../formats/textEncoding.ts';
 import { isWorkbook, workbookToCsv } from '../../formats/xlsx.ts';
 import { canonicalNumberText, parseNumberField } from '../../formats/numbers.ts';
-import type { ModelSamples } from '../models/customLayers.ts';
+import type { SampleProperties } from '../models/customLayers.ts';
 import {
   checkClassesCanSplit,
   notesOnUntestedClasses,
@@ -107,7 +107,7 @@ export class OpenedTable {
   /**
    * The properties of samples that a model depends on. The table must not have a {@link problem}.
    */
-  get samples(): ModelSamples {
+  get samples(): SampleProperties {
     const { width, classNames, labelUnit } = new TableEncoding(this.#facts, this.#read.texts);
     const inputShape = [1, 1, width] as const;
     return classNames ? { inputShape, classes: classNames.length } : { inputShape, classes: 1, labelUnit: labelUnit! };

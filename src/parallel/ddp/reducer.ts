@@ -16,7 +16,7 @@ import { BucketShards } from './bucketShards.ts';
 import { GradientReads } from './gradientReads.ts';
 import type { LocalPass, OpenReduction, ReducerOptions } from './reduction.ts';
 import type { GradientListener } from '../backward/tape.ts';
-import { checkTotalSamples, gradientDivisorOf, type GradientWeighting } from './weighting.ts';
+import { checkTotalSamples, gradientDivisorOf, type GradientDivisorOptions } from './weighting.ts';
 
 /** Passes that are not reduced yet (`noSync`, or a reduction that failed). */
 interface Pending {
@@ -210,7 +210,7 @@ export class Reducer {
   async reduce(
     pass: LocalPass | null,
     flags: readonly number[],
-    weighting: GradientWeighting,
+    weighting: GradientDivisorOptions,
   ): Promise<OpenReduction & { flags: Float32Array }> {
     const { clock, shapes, tracksUsage, keepsLocal, metrics: count } = this.#options;
     const pending = this.#pending;

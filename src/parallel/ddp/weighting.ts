@@ -3,7 +3,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MismatchError } from '../../util/errors.ts';
 
 /** Sums are divided by `ranks` if it is set, otherwise by the number of samples of all ranks. */
-export interface GradientWeighting {
+export interface GradientDivisorOptions {
   ranks?: number;
   /** Number of samples of all ranks, if the caller knows it; see `PassOptions`. */
   totalSamples?: number;
@@ -22,7 +22,7 @@ const TOTAL_TOLERANCE = 1e-5;
 export async function gradientDivisorOf(
   group: ProcessGroup,
   samples: number,
-  { ranks, totalSamples }: GradientWeighting,
+  { ranks, totalSamples }: GradientDivisorOptions,
 ): Promise<number> {
   const known = ranks ?? totalSamples;
   if (known !== undefined) return known;
@@ -36,7 +36,11 @@ export async function gradientDivisorOf(
  *
  * @throws MismatchError if `totalSamples` is not `counted`.
  */
-export function checkTotalSamples(group: ProcessGroup, counted: number, { totalSamples }: GradientWeighting): void {
+export function checkTotalSamples(
+  group: ProcessGroup,
+  counted: number,
+  { totalSamples }: GradientDivisorOptions,
+): void {
   if (totalSamples === undefined || Math.abs(counted - totalSamples) <= TOTAL_TOLERANCE * totalSamples) return;
   const { rank, worldSize } = group;
   const error = new MismatchError(

@@ -12,7 +12,7 @@ interface RankNorm {
  * samples cannot limit those with most samples. If there are two medians, the larger one is the
  * limit.
  */
-export function normClippingFactors(ranks: readonly RankNorm[]): number[] {
+export function medianNormClippingFactors(ranks: readonly RankNorm[]): number[] {
   const limit = medianNorm(ranks);
   return ranks.map(({ norm }) => (norm > limit ? limit / norm : 1));
 }

@@ -8,7 +8,7 @@ import { displacementsOf } from '../../collectives/plans/plans.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { ElementRange } from '../../util/range.ts';
 import { SPARSE_CHUNK_SIZE } from './chunks.ts';
-import { normClippingFactors } from './normClipping.ts';
+import { medianNormClippingFactors } from './normClipping.ts';
 import { decodeLargestEntries, encodeLargestEntries, SPARSE_PAYLOAD_SHARE } from './sparsePayload.ts';
 import { addScaled, l2NormOf } from './vectors.ts';
 
@@ -62,7 +62,7 @@ export async function meanByOwners(
   });
 
   // The part that the norm limit has removed stays in `values`, so that this rank sends it later.
-  const kept = normClippingFactors(heads.map(([share, norm]) => ({ weight: share!, norm: norm! })));
+  const kept = medianNormClippingFactors(heads.map(([share, norm]) => ({ weight: share!, norm: norm! })));
   for (const [i, part] of sent.entries()) addScaled(values.subarray(ranges[i]!.start), part, 1 - kept[rank]!);
   const own = ranges[rank]!;
   const sum = new Float32Array(sizes[rank]!);

@@ -20,7 +20,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OuterMean } from './outerMean.ts';
 import { gatherPayloads } from '../sparse/gatherPayloads.ts';
-import { normClippingFactors } from '../sparse/normClipping.ts';
+import { medianNormClippingFactors } from '../sparse/normClipping.ts';
 import { meanByOwners, sparseSentShare } from '../sparse/ownerRanges.ts';
 import { decodeLargestEntries, encodeLargestEntries, SPARSE_CHUNK_ENTRIES } from '../sparse/sparsePayload.ts';
 import { addScaled, l2NormOf } from '../sparse/vectors.ts';
@@ -64,7 +64,7 @@ async function meanOfPayloads(
       sent.weight > 0 ? decodeLargestEntries(sent.payload, values.length, entries, from) : new Float32Array();
     return { weight: sent.weight, part, norm: l2NormOf([part]) };
   });
-  const kept = normClippingFactors(ranks);
+  const kept = medianNormClippingFactors(ranks);
   const mean = new Float32Array(values.length);
   for (const [rank, { weight: share, part }] of ranks.entries()) addScaled(mean, part, share * kept[rank]!);
   addScaled(values, ranks[group.rank]!.part, 1 - kept[group.rank]!);

@@ -17,7 +17,7 @@ import {
 } from '../../../src/app/lesson/solo.ts';
 import { en } from '../../../src/app/locales/en/index.ts';
 import { zh } from '../../../src/app/locales/zh/index.ts';
-import { LESSON_MODES } from '../../../src/protocol/lesson.ts';
+import { LESSON_ALGORITHMS } from '../../../src/protocol/lesson.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -58,7 +58,7 @@ test('a page about ring neighbours begins a new round if the current round is ov
   expect(pagesThatBegin(solo.state.value)).toEqual(['reduceScatter', 'slow', 'drop']);
 });
 
-test.each(LESSON_MODES)(
+test.each(LESSON_ALGORITHMS)(
   'a picture that shows an earlier step of a round in the mode %s has the numbers of that step',
   (mode) => {
     const solo = createSimulatedLesson(3, 7);
@@ -69,7 +69,7 @@ test.each(LESSON_MODES)(
 );
 
 describe('a lesson in a single tab', () => {
-  test.each(LESSON_MODES)(
+  test.each(LESSON_ALGORITHMS)(
     'ends with all sums at every rank in the mode %s, and its busiest link carries the bytes that busiestBytes returns',
     (mode) => {
       for (const n of [2, 4, 8, 16]) {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { run as en } from '../../../src/app/locales/en/run.tsx';
-import { run as zh } from '../../../src/app/locales/zh/run.tsx';
+import { runTexts as en } from '../../../src/app/locales/en/run.tsx';
+import { runTexts as zh } from '../../../src/app/locales/zh/run.tsx';
 import { textOfNotice, type Notice } from '../../../src/protocol/notices.ts';
 
 const NOTICES: [Notice, string[]][] = [

@@ -9,7 +9,7 @@ import type { EventOf } from '../../../src/protocol/events.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import {
   lessonNumbersPerRank,
-  type LessonMode,
+  type LessonAlgorithm,
   type LessonOrder,
   type LessonState,
 } from '../../../src/protocol/lesson.ts';
@@ -126,7 +126,7 @@ const all = (pupils: readonly Pupil[], holds: (state: LessonState, event: Lesson
 const pupilsOf = (n: number): Pupil[] => Array.from({ length: n }, (_, i) => new Pupil(`p${i}`, i === n - 1));
 
 /** Returns the ranks' numbers after `steps` steps, as the plan defines them. */
-function expected(mode: LessonMode, own: readonly number[][], steps: number): number[][] {
+function expected(mode: LessonAlgorithm, own: readonly number[][], steps: number): number[][] {
   const held = own.map((list) => [...list]);
   for (let step = 0; step < steps; step++) {
     const before = held.map((list) => [...list]);

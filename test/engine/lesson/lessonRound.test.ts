@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import {
   randomLessonNumbers,
-  lessonStateForWorld,
+  continueLessonInWorld,
   applyLessonOrder,
   isRoundDone,
   busiestDirectionBytes,
@@ -10,7 +10,7 @@ import {
   roundStepCount,
   stateAfterStep,
 } from '../../../src/engine/lesson/lessonRound.ts';
-import { LESSON_MODES, lessonNumbersPerRank, type LessonState } from '../../../src/protocol/lesson.ts';
+import { LESSON_ALGORITHMS, lessonNumbersPerRank, type LessonState } from '../../../src/protocol/lesson.ts';
 
 const membersOf = (...names: string[]) => names.map((name) => ({ member: `member-${name}`, name }));
 
@@ -30,7 +30,7 @@ const step = (state: LessonState): LessonState => {
   return stateAfterStep(state, one, zeros);
 };
 
-test.each(LESSON_MODES)(
+test.each(LESSON_ALGORITHMS)(
   'after each step of a round with %s, every number is the sum over exactly the ranks that partsAfter returns',
   (mode) => {
     for (const n of [2, 3, 4, 5, 8, 16]) {
@@ -55,7 +55,7 @@ test.each(LESSON_MODES)(
 
 describe('the state of a lesson', () => {
   test('counts the bytes of a line in its busier direction, and stores those of the busiest line after a round', () => {
-    const before = applyLessonOrder(lessonStateForWorld(null, world('a', 'b', 'c')), {
+    const before = applyLessonOrder(continueLessonInWorld(null, world('a', 'b', 'c')), {
       type: 'begin',
       mode: 'parameter-server',
     });
@@ -66,7 +66,7 @@ describe('the state of a lesson', () => {
   });
 
   test('ignores edits at positions that do not exist', () => {
-    const state = lessonStateForWorld(null, world('a', 'b'));
+    const state = continueLessonInWorld(null, world('a', 'b'));
     const edited = applyLessonOrder(state, { type: 'edit', rank: 1, place: 3, value: -7 });
     expect(edited.round.own[1]![3]).toBe(-7);
     expect(applyLessonOrder(state, { type: 'edit', rank: 1, place: 4, value: 1 })).toBe(state);
@@ -74,8 +74,8 @@ describe('the state of a lesson', () => {
   });
 
   test('lets newcomers wait for the next round as long as the ranks of this round keep their numbers', () => {
-    const state = step(lessonStateForWorld(null, world('a', 'b')));
-    const more = lessonStateForWorld(state, world('a', 'b', 'c'));
+    const state = step(continueLessonInWorld(null, world('a', 'b')));
+    const more = continueLessonInWorld(state, world('a', 'b', 'c'));
     expect(more.round).toBe(state.round);
     expect(more.change).toMatchObject({ left: [], joined: [{ rank: 2, name: 'c' }], isRestarted: false });
     expect(applyLessonOrder(more, { type: 'begin', mode: 'ring' })).toMatchObject({
@@ -83,22 +83,22 @@ describe('the state of a lesson', () => {
       change: null,
     });
     // A member that waits leaves, which does not change the round.
-    expect(lessonStateForWorld(more, world('a', 'b')).round).toBe(state.round);
+    expect(continueLessonInWorld(more, world('a', 'b')).round).toBe(state.round);
   });
 
   test('restarts a round when one of its ranks leaves, and removes the slow line together with its rank', () => {
-    const slowed = applyLessonOrder(lessonStateForWorld(null, world('a', 'b', 'c')), {
+    const slowed = applyLessonOrder(continueLessonInWorld(null, world('a', 'b', 'c')), {
       type: 'slow',
       slow: { rank: 1, seconds: 4 },
     });
-    expect(lessonStateForWorld(slowed, world('c', 'b')).slow).toEqual({ rank: 1, seconds: 4 });
-    expect(lessonStateForWorld(slowed, world('a', 'c')).slow).toBeNull();
+    expect(continueLessonInWorld(slowed, world('c', 'b')).slow).toEqual({ rank: 1, seconds: 4 });
+    expect(continueLessonInWorld(slowed, world('a', 'c')).slow).toBeNull();
     // The round has the same number, because nothing had been sent in it.
-    expect(lessonStateForWorld(slowed, world('a', 'c'))).toMatchObject({
+    expect(continueLessonInWorld(slowed, world('a', 'c'))).toMatchObject({
       round: { n: 2, number: 1 },
       change: { isRestarted: false },
     });
-    const left = lessonStateForWorld(step(slowed), world('a', 'c'));
+    const left = continueLessonInWorld(step(slowed), world('a', 'c'));
     expect(left.round).toMatchObject({ n: 2, number: 2, steps: [] });
     expect(left.change).toEqual({ left: [{ rank: 1, name: 'b' }], joined: [], isRestarted: true });
   });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { meanByOwners, sparseSentShare } from '../../../src/parallel/sparse/ownerRanges.ts';
-import { normClippingFactors } from '../../../src/parallel/sparse/normClipping.ts';
+import { medianNormClippingFactors } from '../../../src/parallel/sparse/normClipping.ts';
 import { SPARSE_PAYLOAD_SHARE } from '../../../src/parallel/sparse/sparsePayload.ts';
 import { SparseOuterMean } from '../../../src/parallel/strategies/sparseMean.ts';
 import { decodeLargestEntries, encodeLargestEntries } from '../../../src/parallel/sparse/sparsePayload.ts';
@@ -26,7 +26,9 @@ describe('owners of ranges', () => {
     const payloads = Array.from({ length: worldSize }, (_, rank) =>
       decodeLargestEntries(encodeLargestEntries(gradientOf(rank), ENTRIES), SIZE, ENTRIES, rank),
     );
-    const kept = normClippingFactors(payloads.map((values) => ({ weight: 1 / worldSize, norm: l2NormOf([values]) })));
+    const kept = medianNormClippingFactors(
+      payloads.map((values) => ({ weight: 1 / worldSize, norm: l2NormOf([values]) })),
+    );
     const exact = Float32Array.from({ length: SIZE }, (_, i) =>
       payloads.reduce((sum, values, rank) => sum + (kept[rank]! / worldSize) * values[i]!, 0),
     );

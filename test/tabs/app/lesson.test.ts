@@ -4,7 +4,7 @@
  */
 import { expect, test, vi } from 'vitest';
 import { lessonMovesAt, roundStepCount } from '../../../src/engine/lesson/lessonRound.ts';
-import type { LessonMode } from '../../../src/protocol/lesson.ts';
+import type { LessonAlgorithm } from '../../../src/protocol/lesson.ts';
 import { type Tab, worldOfFile } from '../harness/world.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -23,11 +23,11 @@ async function screen({ page }: Tab): Promise<number[][]> {
 }
 
 /** Resolves once the tab's screen shows `taken` steps of a round in `mode`. */
-async function reaches(tab: Tab, mode: LessonMode, taken: number, n: number): Promise<void> {
+async function reaches(tab: Tab, mode: LessonAlgorithm, taken: number, n: number): Promise<void> {
   await tab.page.getByText(`step ${taken} of ${roundStepCount(mode, n)}`).waitFor();
 }
 
-function after(mode: LessonMode, own: readonly number[][], steps: number): number[][] {
+function after(mode: LessonAlgorithm, own: readonly number[][], steps: number): number[][] {
   const held = own.map((list) => [...list]);
   for (let step = 0; step < steps; step++) {
     for (const { from, to, start, end, adds } of lessonMovesAt(mode, own.length, step)) {

@@ -1,7 +1,7 @@
 /** Texts of the charts: curves, and the marks on them. */
 import { listInWords, upperFirst } from '../../../util/text.ts';
 
-export const charts = {
+export const chartsTexts = {
   axis: 'Horizontal axis',
   step: 'step',
   time: 'time',

@@ -1,7 +1,7 @@
 /** Texts for a run of a language model. */
 import { formatCount, plural } from '../format.ts';
 
-export const generation = {
+export const generationTexts = {
   title: 'Generated text',
   notTested: 'The end of the text is held out. From time to time, the model is evaluated on it.',
   tested: (loss: string, bigram: string, isBelow: boolean) =>

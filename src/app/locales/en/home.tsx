@@ -1,7 +1,7 @@
 /** The front page. */
 import type { ComponentChildren } from 'preact';
 
-export const home = {
+export const homeTexts = {
   title: 'Train one model in many tabs.',
   lead: (allReduce: ComponentChildren) => (
     <>

@@ -1,37 +1,37 @@
 /** The English texts. The texts of every language have the same type. */
-import { charts } from './charts.tsx';
-import { home } from './home.tsx';
-import { job } from './job.tsx';
-import { join } from './join.tsx';
-import { inspection } from './inspection.tsx';
-import { lesson } from './lesson.tsx';
-import { lobby } from './lobby.tsx';
-import { network } from './network.tsx';
-import { pipeline } from './pipeline.tsx';
-import { pipelineLesson } from './pipelineLesson.tsx';
-import { ring } from './ring.tsx';
-import { run } from './run.tsx';
-import { shell } from './shell.tsx';
-import { state } from './state.tsx';
-import { terms } from './terms.tsx';
-import { generation } from './generation.tsx';
+import { chartsTexts } from './charts.tsx';
+import { homeTexts } from './home.tsx';
+import { jobTexts } from './job.tsx';
+import { joinTexts } from './join.tsx';
+import { inspectionTexts } from './inspection.tsx';
+import { lessonTexts } from './lesson.tsx';
+import { lobbyTexts } from './lobby.tsx';
+import { networkTexts } from './network.tsx';
+import { pipelineTexts } from './pipeline.tsx';
+import { pipelineLessonTexts } from './pipelineLesson.tsx';
+import { ringTexts } from './ring.tsx';
+import { runTexts } from './run.tsx';
+import { shellTexts } from './shell.tsx';
+import { stateTexts } from './state.tsx';
+import { termsTexts } from './terms.tsx';
+import { generationTexts } from './generation.tsx';
 
 export const en = {
-  shell,
-  terms,
-  home,
-  join,
-  lobby,
-  network,
-  job,
-  state,
-  ring,
-  pipeline,
-  run,
-  charts,
-  lesson,
-  pipelineLesson,
-  inspection,
-  generation,
+  shell: shellTexts,
+  terms: termsTexts,
+  home: homeTexts,
+  join: joinTexts,
+  lobby: lobbyTexts,
+  network: networkTexts,
+  job: jobTexts,
+  state: stateTexts,
+  ring: ringTexts,
+  pipeline: pipelineTexts,
+  run: runTexts,
+  charts: chartsTexts,
+  lesson: lessonTexts,
+  pipelineLesson: pipelineLessonTexts,
+  inspection: inspectionTexts,
+  generation: generationTexts,
 };
 export type UiMessages = typeof en;

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { formatCount, plural } from '../format.ts';
 
-export const inspection = {
+export const inspectionTexts = {
   title: 'What the model has learned',
   /** Says which model answers. `state` is its state hash. */
   all: (n: number, steps: number, state: ComponentChildren) => (

@@ -14,7 +14,7 @@ import {
 } from '../../../spec/job.ts';
 import { learningMethodByName } from '../../../spec/methods.ts';
 
-const nameOf = (codec: CodecSetting): string => (codec === 'auto' ? job.autoCodec.name : CODECS[codec].title);
+const nameOf = (codec: CodecSetting): string => (codec === 'auto' ? jobTexts.autoCodec.name : CODECS[codec].title);
 
 const often = (steps: number | null): string =>
   steps === null ? 'from time to time' : steps === 1 ? 'after every step' : `every ${steps} steps`;
@@ -30,7 +30,7 @@ export interface StrategyTexts {
   instead: ((syncEvery: number | null) => string) | null;
 }
 
-export const strategies: Record<StrategyName, StrategyTexts> = {
+export const strategiesTexts: Record<StrategyName, StrategyTexts> = {
   ddp: {
     name: 'DDP',
     does: 'Gradients are averaged in every step by an all-reduce. Each tab sends less than twice the size of its gradient, and waits for the slowest tab.',
@@ -104,7 +104,7 @@ const describeAugment = ({ augment }: JobSpec): string =>
 const describeGpt = ({ layers, width, heads, context, tokens }: JobSpec['gpt']): string =>
   `${plural(layers, 'layer')} of ${width} channels, ${plural(heads, 'head')}, ${context} ${tokens === 'characters' ? tokens : 'byte pairs'} at a time`;
 
-export const job = {
+export const jobTexts = {
   job: 'Job',
   jobs: {
     digits: 'digits (generated here)',
@@ -133,7 +133,7 @@ export const job = {
       'The run takes a few steps, measures the links between the tabs, and compares the strategies. It does not train the model. You then choose a strategy.',
   },
   strategy: 'Strategy',
-  strategies,
+  strategies: strategiesTexts,
   advanced: 'Advanced',
   optimizer: 'Optimizer',
   optimizers,
@@ -269,7 +269,7 @@ export const job = {
         : spec.measure === 'methods'
           ? `a few steps, ${spec.batchSize} samples per step and tab`
           : `${plural(spec.epochs, 'epoch')}${length}, ${spec.batchSize} samples per step and tab, ${optimizer} at ${spec.learningRate}`;
-    return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab trains on its own files' : ''}${describeAugment(spec)}${spec.transport === 'webrtc' ? '; tabs of one browser linked by WebRTC, too' : ''}`;
+    return `${upperFirst(`${size}${jobTexts.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab trains on its own files' : ''}${describeAugment(spec)}${spec.transport === 'webrtc' ? '; tabs of one browser linked by WebRTC, too' : ''}`;
   },
   /** The strategy in a phrase: `local SGD, an exchange every 8 steps`. */
   describeStrategy: ({ measure, strategy, syncEvery, staleness, stages }: JobSpec): string => {
@@ -279,13 +279,13 @@ export const job = {
     const ahead = settings.includes('staleness') ? `, at most ${plural(staleness, 'step')} ahead` : '';
     const exchange = exchanges === 'server' ? 'waits for all' : 'an exchange';
     const period = syncEvery === null || !settings.includes('syncEvery') ? '' : `, ${exchange} ${often(syncEvery)}`;
-    return `${strategies[strategy].name}${divided}${ahead}${period}`;
+    return `${strategiesTexts[strategy].name}${divided}${ahead}${period}`;
   },
   /** The comparison of methods. */
   methods: {
     name: (method: string): string => {
       const { strategy, codec } = learningMethodByName(method);
-      return `${upperFirst(strategies[strategy].name)}${codec === 'fp32' ? '' : `, ${CODECS[codec].title}`}`;
+      return `${upperFirst(strategiesTexts[strategy].name)}${codec === 'fp32' ? '' : `, ${CODECS[codec].title}`}`;
     },
     method: 'Method',
     step: 'Step',

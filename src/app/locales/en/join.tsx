@@ -1,5 +1,5 @@
 /** Texts for joining a room, and for opening a room. */
-export const join = {
+export const joinTexts = {
   joining: 'You are joining',
   yourName: 'Your name',
   join: 'Join',

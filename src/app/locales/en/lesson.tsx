@@ -22,7 +22,7 @@ export interface LessonPageFacts {
 
 const tabs = (n: number): string => plural(n, 'tab');
 
-export const lesson = {
+export const lessonTexts = {
   heading: 'The lesson',
   lessons: { title: 'Lessons', lesson: 'An all-reduce by hand', pipeline: 'A pipeline by hand' },
   simulated: 'simulated: all of these ranks are in this tab',

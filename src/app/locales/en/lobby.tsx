@@ -6,7 +6,7 @@ import type { TaskName } from '../../../spec/measures.ts';
 import { formatBytes, formatClockDuration, formatCount, formatMs, plural } from '../format.ts';
 import { listInWords } from '../../../util/text.ts';
 
-export const lobby = {
+export const lobbyTexts = {
   invite: 'Invite',
   joinWith: 'Join with the code',
   copy: 'Copy the link',

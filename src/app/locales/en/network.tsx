@@ -37,7 +37,7 @@ const advice: Record<NetworkAdvice, (rate: string) => string> = {
 const noWebRtc = 'This browser offers no WebRTC. An extension may have disabled it.';
 const noServer = 'This page could not enter a room, so it has no address of such a server.';
 
-export const network = {
+export const networkTexts = {
   title: 'Check this network',
   link: 'Check the network ↗',
   lead: 'Open this page on two or more devices, in the room and on the network of the lesson.',

@@ -6,7 +6,7 @@ import { plural } from '../format.ts';
 const kinds: Record<PassKind, string> = { forward: 'forward pass', backward: 'backward pass' };
 const schedules = { '1f1b': '1F1B', gpipe: 'GPipe' };
 
-export const pipeline = {
+export const pipelineTexts = {
   title: 'The pipeline',
   kinds,
   schedules,

@@ -5,7 +5,7 @@
 import type { ComponentChildren } from 'preact';
 import { plural } from '../format.ts';
 import type { LessonPageText } from './lesson.tsx';
-import type { terms } from './terms.tsx';
+import type { termsTexts } from './terms.tsx';
 
 /** The numbers that the texts quote. */
 export interface PipelineLessonFacts {
@@ -19,14 +19,14 @@ export interface PipelineLessonFacts {
   whole: string;
   part: string;
   /** A word with a definition. */
-  term: (name: keyof typeof terms, text: string) => ComponentChildren;
+  term: (name: keyof typeof termsTexts, text: string) => ComponentChildren;
 }
 
 type PassName = 'forward' | 'backward';
 
 const batches = (n: number): string => plural(n, 'micro-batch', 'micro-batches');
 
-export const pipelineLesson = {
+export const pipelineLessonTexts = {
   heading: 'A pipeline by hand',
   simulated: 'simulated: all of these stages are in this tab',
 

@@ -78,7 +78,7 @@ const phases = {
   },
 };
 
-export const ring = {
+export const ringTexts = {
   restart: 'Back to the start',
   back: 'One step back',
   play: 'Play',

@@ -5,9 +5,9 @@ import { formatBytes, formatMs, formatRank, plural, formatRankAtStart } from '..
 import { ENGLISH_NOTICE_SENTENCES } from '../../../protocol/notices.ts';
 import { listInWords, upperFirst } from '../../../util/text.ts';
 import { CODECS } from '../../../spec/codecs.ts';
-import { strategies } from './job.tsx';
+import { strategiesTexts } from './job.tsx';
 
-export const run = {
+export const runTexts = {
   /** A note on a simulated run. */
   simulated: (ranks: number) =>
     `Simulated: these ${ranks} ranks do not exist. Times are computed from the plan of the all-reduce and a simulated network. Loss and accuracy are computed from a formula.`,
@@ -80,7 +80,7 @@ export const run = {
         ? `Communication adds ${added} (${speed}). A codec would save too little time to justify its rounding errors.`
         : `With fp32 (${speed}), communication added ${added}. With ${title}, it should add about ${formatMs(expectedMs[codec])}.`;
     const advice = suggestion
-      ? ` That is still more than half of a step. ${upperFirst(strategies[suggestion].name)} communicates less often.`
+      ? ` That is still more than half of a step. ${upperFirst(strategiesTexts[suggestion].name)} communicates less often.`
       : '';
     return `Codec: ${title}. ${reason}${advice}`;
   },

@@ -1,7 +1,7 @@
 /** Texts of the header, the footer and the dialogs of every page. */
 import type { ComponentChildren } from 'preact';
 
-export const shell = {
+export const shellTexts = {
   /** Title of the browser tab on the home page. */
   title: 'train one model in many tabs',
   leave: 'Leave',

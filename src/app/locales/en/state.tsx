@@ -4,7 +4,7 @@ import { listInWords } from '../../../util/text.ts';
 
 const ranks = (of: readonly number[]): string => listInWords(of.map((rank) => formatRank(rank)));
 
-export const state = {
+export const stateTexts = {
   finished: 'finished',
   stopped: 'stopped',
   offline: 'not connected',

@@ -1,5 +1,5 @@
 /** Definitions, a sentence or two each; the key is the English term. */
-export const terms = {
+export const termsTexts = {
   rank: {
     word: 'rank',
     means:

@@ -1,6 +1,6 @@
 import type { UiMessages } from '../en/index.ts';
 
-export const generation: UiMessages['generation'] = {
+export const generationTexts: UiMessages['generation'] = {
   title: '生成的文字',
   notTested: '文章末尾不参与训练。隔一段时间，用它来测试模型。',
   tested: (loss, bigram, isBelow) =>

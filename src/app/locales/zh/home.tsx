@@ -1,6 +1,6 @@
 import type { UiMessages } from '../en/index.ts';
 
-export const home: UiMessages['home'] = {
+export const homeTexts: UiMessages['home'] = {
   title: '用许多标签页训练一个模型。',
   lead: (allReduce) => (
     <>

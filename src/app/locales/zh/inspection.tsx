@@ -1,7 +1,7 @@
 import { formatCount } from '../format.ts';
 import type { UiMessages } from '../en/index.ts';
 
-export const inspection: UiMessages['inspection'] = {
+export const inspectionTexts: UiMessages['inspection'] = {
   title: '模型学到了什么',
   all: (n, steps, state) => (
     <>

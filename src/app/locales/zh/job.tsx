@@ -7,12 +7,12 @@ import { formatCount } from '../format.ts';
 import type { UiMessages } from '../en/index.ts';
 import type { StrategyTexts } from '../en/job.tsx';
 
-const nameOf = (codec: CodecSetting): string => (codec === 'auto' ? job.autoCodec.name : CODECS[codec].title);
+const nameOf = (codec: CodecSetting): string => (codec === 'auto' ? jobTexts.autoCodec.name : CODECS[codec].title);
 
 const often = (steps: number | null): string =>
   steps === null ? '隔一段时间' : steps === 1 ? '每一步之后' : `每 ${steps} 步`;
 
-export const strategies: Record<StrategyName, StrategyTexts> = {
+export const strategiesTexts: Record<StrategyName, StrategyTexts> = {
   ddp: {
     name: 'DDP',
     does: '每一步用全归约求梯度的平均。每个标签页发送的不到自己梯度大小的两倍，并且要等最慢的标签页。',
@@ -73,19 +73,19 @@ const describeLoss = ({ loss }: JobSpec): string =>
   loss === null || loss === 'cross-entropy' ? '' : `，${losses[loss]}`;
 
 /** Changes of training pictures. */
-export const augments: Readonly<Record<AugmentName, string>> = {
+export const augmentsTexts: Readonly<Record<AugmentName, string>> = {
   flip: '左右翻转',
   shift: '平移（最多 1/8）',
   colour: '改变明暗和颜色',
 };
 
 const describeAugment = ({ augment }: JobSpec): string =>
-  augment === null ? '' : `；随机改变训练图片（${augment.map((name) => augments[name]).join('、')}）`;
+  augment === null ? '' : `；随机改变训练图片（${augment.map((name) => augmentsTexts[name]).join('、')}）`;
 
 const describeGpt = ({ layers, width, heads, context, tokens }: JobSpec['gpt']): string =>
   `${layers} 层、每层 ${width} 个通道、${heads} 个头，一次看 ${context} 个${tokens === 'characters' ? '字符' : '字节对'}`;
 
-export const job: UiMessages['job'] = {
+export const jobTexts: UiMessages['job'] = {
   job: '任务',
   jobs: {
     digits: 'digits（在此生成的数字）',
@@ -111,7 +111,7 @@ export const job: UiMessages['job'] = {
     methods: '先走几步，测量标签页之间的链路，再比较各种策略。这次运行不训练模型，之后由你选择策略。',
   },
   strategy: '策略',
-  strategies,
+  strategies: strategiesTexts,
   advanced: '更多设置',
   optimizer: '优化器',
   optimizers,
@@ -206,7 +206,7 @@ export const job: UiMessages['job'] = {
   channels: '颜色',
   colours: { 1: '灰度', 3: '红、绿、蓝' },
   augment: '随机改变训练图片',
-  augments,
+  augments: augmentsTexts,
   target: '要预测的列',
   lastColumn: '最后一列',
   task: '预测为',
@@ -227,7 +227,7 @@ export const job: UiMessages['job'] = {
         : spec.measure === 'methods'
           ? ['走几步', '']
           : [`数据过 ${spec.epochs} 轮${length}`, `，学习率 ${spec.learningRate}`];
-    return `${size}${job.describeStrategy(spec)}${codec}；${begins}，每步每个标签页 ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${spec.shardOptimizer ? '（平均值分给各标签页）' : ''}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件训练' : ''}${describeAugment(spec)}${spec.transport === 'webrtc' ? '；同一浏览器的标签页也用 WebRTC 相连' : ''}`;
+    return `${size}${jobTexts.describeStrategy(spec)}${codec}；${begins}，每步每个标签页 ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${spec.shardOptimizer ? '（平均值分给各标签页）' : ''}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件训练' : ''}${describeAugment(spec)}${spec.transport === 'webrtc' ? '；同一浏览器的标签页也用 WebRTC 相连' : ''}`;
   },
   describeStrategy: ({ measure, strategy, syncEvery, staleness, stages }: JobSpec) => {
     const { settings, exchanges } = STRATEGIES[strategy];
@@ -236,12 +236,12 @@ export const job: UiMessages['job'] = {
     const ahead = settings.includes('staleness') ? `，最多领先 ${staleness} 步` : '';
     const exchange = exchanges === 'server' ? '全体等待' : '交换一次';
     const period = syncEvery === null || !settings.includes('syncEvery') ? '' : `，${often(syncEvery)}${exchange}`;
-    return `${divided}${strategies[strategy].name}${ahead}${period}`;
+    return `${divided}${strategiesTexts[strategy].name}${ahead}${period}`;
   },
   methods: {
     name: (method: string): string => {
       const { strategy, codec } = learningMethodByName(method);
-      return `${upperFirst(strategies[strategy].name)}${codec === 'fp32' ? '' : `，${CODECS[codec].title}`}`;
+      return `${upperFirst(strategiesTexts[strategy].name)}${codec === 'fp32' ? '' : `，${CODECS[codec].title}`}`;
     },
     method: '方法',
     step: '一步',

@@ -1,6 +1,6 @@
 import type { UiMessages } from '../en/index.ts';
 
-export const join: UiMessages['join'] = {
+export const joinTexts: UiMessages['join'] = {
   joining: '你正在加入',
   yourName: '你的名字',
   join: '加入',

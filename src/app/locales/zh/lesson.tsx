@@ -3,7 +3,7 @@ import type { UiMessages } from '../en/index.ts';
 
 const listed = (items: readonly (string | number)[]): string => items.join('、');
 
-export const lesson: UiMessages['lesson'] = {
+export const lessonTexts: UiMessages['lesson'] = {
   heading: '课堂',
   lessons: { title: '各堂课', lesson: '动手做全归约', pipeline: '动手做流水线' },
   simulated: '模拟：所有这些 rank 都在这个标签页里',

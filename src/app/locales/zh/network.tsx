@@ -2,7 +2,7 @@ import type { UiMessages } from '../en/index.ts';
 
 const noWebRtc = '这个浏览器没有 WebRTC，可能被某个扩展关闭了。';
 
-export const network: UiMessages['network'] = {
+export const networkTexts: UiMessages['network'] = {
   title: '检查网络',
   link: '检查网络 ↗',
   lead: '请在上课用的房间和网络里，用两台或更多设备打开本页。',

@@ -3,7 +3,7 @@ import type { UiMessages } from '../en/index.ts';
 const kinds = { forward: '前向', backward: '反向' };
 const ranks = (values: readonly number[]): string => values.join('、');
 
-export const pipeline: UiMessages['pipeline'] = {
+export const pipelineTexts: UiMessages['pipeline'] = {
   title: '流水线',
   kinds,
   schedules: { '1f1b': '1F1B', gpipe: 'GPipe' },

@@ -2,7 +2,7 @@ import type { UiMessages } from '../en/index.ts';
 
 const KINDS = { forward: '前向', backward: '反向' } as const;
 
-export const pipelineLesson: UiMessages['pipelineLesson'] = {
+export const pipelineLessonTexts: UiMessages['pipelineLesson'] = {
   heading: '动手做流水线',
   simulated: '模拟：所有这些段都在这个标签页里',
 

@@ -35,7 +35,7 @@ const pictures: Record<AllReduceName, (n: number) => string> = {
   doubling: (n) => `${n} 个 rank 两两加倍`,
 };
 
-export const ring: UiMessages['ring'] = {
+export const ringTexts: UiMessages['ring'] = {
   restart: '回到开头',
   back: '后退一步',
   play: '播放',

@@ -1,6 +1,6 @@
 import type { UiMessages } from '../en/index.ts';
 
-export const shell: UiMessages['shell'] = {
+export const shellTexts: UiMessages['shell'] = {
   title: '用许多标签页训练一个模型',
   leave: '离开',
   leaveQuestion: '离开房间？',

@@ -1,7 +1,7 @@
 import { formatRank } from '../format.ts';
 import type { UiMessages } from '../en/index.ts';
 
-export const state: UiMessages['state'] = {
+export const stateTexts: UiMessages['state'] = {
   finished: '已完成',
   stopped: '已停止',
   offline: '未连接',

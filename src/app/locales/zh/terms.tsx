@@ -1,6 +1,6 @@
 import type { UiMessages } from '../en/index.ts';
 
-export const terms: UiMessages['terms'] = {
+export const termsTexts: UiMessages['terms'] = {
   rank: {
     word: '编号（rank）',
     means:

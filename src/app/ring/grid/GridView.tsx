@@ -19,7 +19,7 @@ import { narratePickedChunk } from '../narrate.ts';
 import { rankVectorsExtentOf } from '../numbers.ts';
 import type { RingPlayer } from '../player/player.ts';
 import { usePlayedPlan } from '../player/usePlayedPlan.ts';
-import { useChunkHighlight, type ChunkHighlight } from '../useHighlight.ts';
+import { useHighlightOfPickedChunk, type ChunkHighlight } from '../useHighlight.ts';
 
 interface Props {
   names: readonly string[];
@@ -31,7 +31,7 @@ interface Props {
 export function GridView({ names, player, clock }: Props) {
   const n = names.length;
   const chunks = usePlayedPlan(player)?.chunks ?? n;
-  const lit = useChunkHighlight(player, n);
+  const lit = useHighlightOfPickedChunk(player, n);
   const hasNumbers = useComputed(() => player.round.value?.numbers !== undefined).value;
   const rowHeight = rowHeightOf(n, hasNumbers) * (n <= 16 ? zoom.value : 1);
   return (
