@@ -6,12 +6,11 @@
  * match the other ranks is out until its files or the job change.
  */
 import type { RoomMessage } from '../protocol/control.ts';
-import type { ReportedDevice } from '../protocol/room.ts';
 import { isDataChosenInTabs, type JobSpec } from '../spec/job.ts';
 import { previewInputsOf, jobHasPreview } from '../spec/preview.ts';
 import { CodeLoadError } from './loadCode.ts';
 import { DataError, DeviceError, DivergenceError, PeergradError } from '../util/errors.ts';
-import { avoidedFeedersAfter, mayTryAnotherFeeder } from './membership/feederChoice.ts';
+import { isCounted, type ReadyRank } from './membership/readyAnnouncer.ts';
 import type { RendezvousOptions } from './membership/rendezvousOptions.ts';
 
 /**
@@ -48,14 +47,6 @@ interface Announcement {
   readonly subject: string;
 }
 
-/** Set while this tab receives the state of the run and the other ranks train. */
-interface CatchUp {
-  readonly device: ReportedDevice;
-  readonly stateOfRun: number | null;
-  /** Feeders that this tab could not reach, or that have sent nothing. */
-  readonly avoids: readonly string[];
-}
-
 export interface ReadinessState {
   /** This tab's id in the room; empty before admission. */
   readonly member: string;
@@ -65,8 +56,6 @@ export interface ReadinessState {
   readonly files: readonly ChosenFile[];
   readonly inspection: Inspection | null;
   readonly announcement: Announcement | null;
-  /** `null` unless this tab receives the run's state before it is ready. */
-  readonly catchUp: CatchUp | null;
   /**
    * Whether the run of {@link room} has ended on this tab, and no message about the room has
    * arrived since.
@@ -94,15 +83,8 @@ export type ReadinessEvent =
   | { type: 'files'; files: readonly ChosenFile[] }
   | { type: 'inspected'; id: number; isFit: boolean }
   | { type: 'uninspected'; id: number; error: unknown }
-  /**
-   * The effect `prepare` is done. `stateOfRun` is the run whose state this tab has. `isBehind`: the
-   * others would have to wait until this tab has received the run's present state.
-   */
-  | { type: 'prepared'; id: number; device: ReportedDevice; stateOfRun: number | null; isBehind: boolean }
-  /** This tab lacks so little of the run's state that the others need not wait long. */
-  | { type: 'caught-up' }
-  /** The feeder sends nothing more. `hasSent`: it has sent a part of the state. */
-  | { type: 'unfed'; feeder: string; hasSent: boolean }
+  /** The effect `prepare` is done. */
+  | { type: 'prepared'; id: number; rank: ReadyRank }
   | { type: 'unprepared'; id: number; error: unknown }
   /** This rank's part in a generation has failed. */
   | { type: 'failed'; error: unknown }
@@ -119,9 +101,7 @@ export type ReadinessEffect =
   /** Open the device and, during a run, prepare the run. */
   | { type: 'prepare'; id: number; room: RoomMessage }
   /** Announce to the server that this tab is ready. */
-  | { type: 'announce'; device: ReportedDevice; stateOfRun: number | null }
-  /** Ask the server for a feeder. */
-  | ({ type: 'catch-up' } & CatchUp)
+  | { type: 'announce'; rank: ReadyRank }
   /**
    * Make the chosen files the data of the job. `isRequested` means that the user has just chosen
    * them, so that a failure must be reported.
@@ -149,7 +129,6 @@ export const INITIAL_READINESS: ReadinessState = {
   files: [],
   inspection: null,
   announcement: null,
-  catchUp: null,
   isRunOver: false,
   isRecovering: false,
   recoveries: 0,
@@ -166,7 +145,7 @@ export function nextReadiness(state: ReadinessState, event: ReadinessEvent): Rea
       return stay({ ...INITIAL_READINESS, files, inspection, nextId, isSpectator: event.isSpectator });
     }
     case 'admitted':
-      return consider({ ...state, member: event.member, announcement: null, catchUp: null });
+      return consider({ ...state, member: event.member, announcement: null });
     case 'room':
       return onRoom(state, event.message);
     case 'files': {
@@ -183,20 +162,8 @@ export function nextReadiness(state: ReadinessState, event: ReadinessEvent): Rea
     }
     case 'uninspected':
       return state.inspection?.id === event.id ? giveUp(state, event.error) : stay(state);
-    case 'prepared': {
-      const { id, device, stateOfRun, isBehind } = event;
-      if (state.announcement?.id !== id) return stay(state);
-      const asking = { ...state, catchUp: { device, stateOfRun, avoids: [] } };
-      return isBehind ? askForFeeder(asking) : becomeReady(asking);
-    }
-    case 'caught-up':
-      return becomeReady(state);
-    case 'unfed': {
-      const { catchUp } = state;
-      if (catchUp === null) return stay(state);
-      const avoids = avoidedFeedersAfter(catchUp.avoids, event.feeder, event.hasSent);
-      return askForFeeder({ ...state, catchUp: { ...catchUp, avoids } });
-    }
+    case 'prepared':
+      return stay(state, state.announcement?.id === event.id ? [{ type: 'announce', rank: event.rank }] : []);
     case 'unprepared': {
       const { id, error } = event;
       if (state.announcement?.id !== id) return stay(state);
@@ -214,13 +181,12 @@ export function nextReadiness(state: ReadinessState, event: ReadinessEvent): Rea
       return consider({
         ...state,
         announcement: null,
-        catchUp: null,
         recoveries: 0,
         divergences: 0,
         isRunOver: state.room?.run === event.run,
       });
     case 'left':
-      return stay({ ...state, room: null, announcement: null, catchUp: null, isRecovering: false });
+      return stay({ ...state, room: null, announcement: null, isRecovering: false });
     default:
       return event satisfies never;
   }
@@ -267,36 +233,18 @@ function onRoom(state: ReadinessState, message: RoomMessage): ReadinessStep {
   // ready, so it announces itself again.
   const isDropped = isCounted(room, member) && !isCounted(message, member);
   const announcement = isDropped ? null : state.announcement;
-  const catchUp = isCounted(message, member) ? null : state.catchUp;
   // If the job now distributes files, this tab shares the files that its user has already chosen.
   if (room?.job.data.kind !== 'shared' && message.job.data.kind === 'shared' && files.length > 0) {
     effects.push({ type: 'share', isRequested: false });
   }
   if (message.phase === 'PAUSED' && room?.phase !== 'PAUSED' && !isOut) effects.push({ type: 'save' });
-  const next = { ...state, room: message, isRunOver: false, isOut, announcement, catchUp };
-  // While the run is paused, the other ranks wait anyway. So this tab announces that it is ready,
-  // even if it has not received the whole state.
-  const step = message.phase === 'PAUSED' ? becomeReady(next) : stay(next);
-  return consider(step.state, [...effects, ...step.effects]);
-}
-
-function askForFeeder(state: ReadinessState): ReadinessStep {
-  const { catchUp, room } = state;
-  const isLate = room !== null && ['LINKING', 'SYNCING', 'RUNNING'].includes(room.phase);
-  if (catchUp === null || !isLate || !mayTryAnotherFeeder(catchUp.avoids)) return becomeReady(state);
-  return stay(state, [{ type: 'catch-up', ...catchUp }]);
-}
-
-function becomeReady(state: ReadinessState): ReadinessStep {
-  if (state.catchUp === null) return stay(state);
-  const { device, stateOfRun } = state.catchUp;
-  return stay({ ...state, catchUp: null }, [{ type: 'announce', device, stateOfRun }]);
+  return consider({ ...state, room: message, isRunOver: false, isOut, announcement }, effects);
 }
 
 function onFailed(state: ReadinessState, error: unknown): ReadinessStep {
   const scope = errorScopeOf(state, error);
   if (error instanceof DeviceError) {
-    const lost = { ...state, announcement: null, catchUp: null, recoveries: state.recoveries + 1 };
+    const lost = { ...state, announcement: null, recoveries: state.recoveries + 1 };
     if (lost.recoveries > MAX_RECOVERIES) return giveUp(lost, error);
     return stay({ ...lost, isRecovering: true }, [{ type: 'recover' }]);
   }
@@ -337,11 +285,6 @@ function consider(state: ReadinessState, effects: readonly ReadinessEffect[] = [
     ...effects,
     { type: 'prepare', id: nextId, room },
   ]);
-}
-
-/** Returns whether the room counts `member` as ready. */
-function isCounted(room: RoomMessage | null, member: string): boolean {
-  return room?.members.some((one) => one.member === member && one.device !== null) ?? false;
 }
 
 /** Returns whether the files that `job` needs are chosen, either on this tab or by the host. */

@@ -8,14 +8,13 @@ import { roomSettingsOf } from '../protocol/room.ts';
 import { MAX_WORLD_SIZE } from '../protocol/scalars.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import type { EngineCommand } from '../protocol/commands.ts';
-import { FEEDER_RANK } from '../parallel/recovery/stateFeed.ts';
+import type { NewcomerHooks } from '../parallel/recovery/stateFeed.ts';
 import { errorMessageOf, PeergradError, RunOverError } from '../util/errors.ts';
 import type { KernelChoice } from '../spec/names.ts';
 import { ChosenFiles } from './files/chosenFiles.ts';
 import { loadCode } from './loadCode.ts';
 import type { RunOrigin } from './model/origin.ts';
 import { ModelQueries } from './model/modelQueries.ts';
-import { FEED_RETRY_MS } from './membership/feederChoice.ts';
 import type { Generation } from './membership/generation.ts';
 import type { RunEnd } from './membership/membership.ts';
 import type { RendezvousOptions } from './membership/rendezvousOptions.ts';
@@ -54,12 +53,6 @@ export class Session {
   #code = '';
   #spectator: Spectator | null = null;
   #isHidden = false;
-  /**
-   * The latest feeder of this tab. It may still have the copy of the state that it sent to this
-   * tab.
-   */
-  #feeder: string | null = null;
-  #hasReceived = false;
   #kernels: KernelChoice = 'own';
   /**
    * The number of commands so far to enter or leave a room. A command that is still reading a file
@@ -191,8 +184,7 @@ export class Session {
       onstate: (status) => emit({ type: 'state', ...status }),
       enter: (generation) => this.#current.enter(generation),
       train: (generation) => this.#current.train(generation),
-      feed: (feed) => this.#feed(feed),
-      onunfed: (feeder) => this.#retryFeed(feeder),
+      feed: (feed, hooks) => this.#feed(feed, hooks),
       scopeOf: (error) => {
         const scope = errorScopeOf(this.#readiness, error);
         this.#dispatch({ type: 'failed', error });
@@ -242,12 +234,7 @@ export class Session {
         void this.#prepare(effect);
         return;
       case 'announce':
-        return this.#rendezvous?.send({ type: 'ready', device: effect.device, stateOfRun: effect.stateOfRun });
-      case 'catch-up': {
-        const { device, stateOfRun, avoids } = effect;
-        const catchUp = { prefers: this.#feeder, avoids: [...avoids] };
-        return this.#rendezvous?.send({ type: 'ready', device, stateOfRun, catchUp });
-      }
+        return this.#rendezvous?.announce(effect.rank);
       case 'share':
         this.#files.share(effect.isRequested).catch((error: unknown) => this.#fail(error, false));
         return;
@@ -282,37 +269,21 @@ export class Session {
   async #prepare({ id, room }: Extract<ReadinessEffect, { type: 'prepare' }>): Promise<void> {
     const rendezvous = this.#rendezvous;
     try {
-      const ready = await this.#current.makeReady(room, () => this.#readiness.announcement?.id === id);
-      if (ready === null) return;
+      const rank = await this.#current.makeReady(room, () => this.#readiness.announcement?.id === id);
+      if (rank === null) return;
       // A rank that still works for an earlier generation would delay the other ranks, so this rank
       // is ready only after that work.
       await rendezvous?.freed();
-      this.#dispatch({ type: 'prepared', id, ...ready });
+      this.#dispatch({ type: 'prepared', id, rank });
     } catch (error) {
       this.#dispatch({ type: 'unprepared', id, error });
     }
   }
 
-  async #feed(feed: Generation): Promise<void> {
+  async #feed(feed: Generation, hooks: NewcomerHooks): Promise<void> {
     const { run } = this.#current;
     if (run?.number !== feed.run) throw new RunOverError('This tab does not take part in this run.');
-    if (feed.rank !== FEEDER_RANK) {
-      this.#feeder = feed.members[FEEDER_RANK]!.member;
-      this.#hasReceived = false;
-    }
-    await run.feed(feed, {
-      onbytes: () => (this.#hasReceived = true),
-      onnear: () => this.#dispatch({ type: 'caught-up' }),
-    });
-  }
-
-  /** Asks for a feeder again after a moment: while the network is broken, every attempt fails. */
-  #retryFeed(feeder: string): void {
-    const rendezvous = this.#rendezvous;
-    const hasSent = this.#feeder === feeder && this.#hasReceived;
-    this.#options.clock.after(FEED_RETRY_MS, () => {
-      if (this.#rendezvous === rendezvous) this.#dispatch({ type: 'unfed', feeder, hasSent });
-    });
+    await run.feed(feed, hooks);
   }
 
   #onEnded({ run, outcome, message, notice }: RunEnd): void {

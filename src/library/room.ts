@@ -3,11 +3,9 @@
  * or in a worker that a page hosts.
  */
 import type { RendezvousOptions } from '../engine/membership/rendezvousOptions.ts';
-import { avoidedFeedersAfter, FEED_RETRY_MS, mayTryAnotherFeeder } from '../engine/membership/feederChoice.ts';
-import type { Generation } from '../engine/membership/generation.ts';
-import { FEEDER_RANK, type NewcomerHooks } from '../parallel/recovery/stateFeed.ts';
 import { browserId } from '../engine/membership/browserId.ts';
 import { createPulseSocketOpener } from '../engine/membership/pulseSocket.ts';
+import { isCounted } from '../engine/membership/readyAnnouncer.ts';
 import { Rendezvous } from '../engine/membership/rendezvous.ts';
 import { PROTOCOL_VERSION, SIGNALING_PATH } from '../protocol/control.ts';
 import type { ReportedDevice, NodeCountRange } from '../protocol/room.ts';
@@ -116,7 +114,7 @@ export async function checkSignalingServer(server: string, request: typeof fetch
 /** Functions and options that the user of a {@link LibraryRoom} passes. */
 interface RoomHandlers extends Pick<
   RendezvousOptions,
-  'enter' | 'train' | 'scopeOf' | 'onended' | 'onrefused' | 'onfatal'
+  'enter' | 'train' | 'feed' | 'scopeOf' | 'onended' | 'onrefused' | 'onfatal'
 > {
   /** The run whose state this rank has; see the control message `ready`. */
   stateOfRun: () => number | null;
@@ -125,11 +123,6 @@ interface RoomHandlers extends Pick<
    * because the state is large.
    */
   canCatchUp?: () => boolean;
-  /**
-   * Sends the run's state to a newcomer. On the newcomer, receives it. See
-   * {@link RendezvousOptions.feed}.
-   */
-  feed?: (feed: Generation, hooks: NewcomerHooks) => Promise<void>;
   /** Called when the page is being closed, before this rank leaves. */
   onpagehide?: () => void;
   onroom?: RendezvousOptions['onroom'];
@@ -140,17 +133,6 @@ export class LibraryRoom {
   readonly #handlers: RoomHandlers;
   readonly #signal: AbortSignal | undefined;
   readonly #surroundings: Pick<RoomSurroundings, 'device' | 'leaving'>;
-  /** This rank's id in the room. */
-  #member = '';
-  /** Whether the server counts this rank as ready. */
-  #isCounted = false;
-  /**
-   * The feeders to avoid while this rank, a newcomer, receives the state of the run; otherwise
-   * `null`.
-   */
-  #avoids: readonly string[] | null = null;
-  /** The latest feeder of this rank, and whether this feeder has sent a part of the state. */
-  #feeder: { member: string; hasSent: boolean } | null = null;
   // Leaves the room when the tab is closed. Without this, its neighbours would wait 6 s until their
   // browsers notice that the tab is gone.
   readonly #onpagehide = (): void => {
@@ -183,6 +165,8 @@ export class LibraryRoom {
     this.#surroundings = { device, leaving };
     const hello = { version: PROTOCOL_VERSION, name, rank } as const;
     let present = 0;
+    let self = '';
+    let wasCounted = false;
     this.#rendezvous = new Rendezvous({
       ...network,
       server,
@@ -192,26 +176,23 @@ export class LibraryRoom {
           ? { type: 'create', ...hello, job: DEFAULT_JOB, startAt: startAt ?? null, nodes }
           : { type: 'join', ...hello, room, worldSize },
       ...handlers,
-      feed: (feed) => this.#feed(feed),
-      onunfed: (feeder) => {
-        network.clock.after(FEED_RETRY_MS, () => this.#retryFeed(feeder));
-      },
       onadmitted: (message) => {
         options.onroom?.(message.room);
-        this.#member = message.member;
-        this.#isCounted = false;
-        this.#avoids = handlers.canCatchUp?.() ? [] : null;
-        this.#announce();
+        self = message.member;
+        wasCounted = false;
+        this.#announce(handlers.canCatchUp?.() ?? false);
       },
       onroom: (message) => {
         handlers.onroom?.(message);
         const { length } = message.members;
         if (length !== present) options.onmembers?.(length, message.startAt);
         present = length;
-        // If the other ranks wait for more ranks, this rank takes part immediately, so that it does
-        // not delay them.
-        if (message.phase === 'PAUSED') this.#stopCatchingUp();
-        this.#followCount(message);
+        const counts = isCounted(message, self);
+        // The server no longer counts this rank as ready, for example because the rank was late.
+        // Before the rank announces itself again, it ends its earlier work, because this work would
+        // delay other ranks.
+        if (wasCounted && !counts) void this.#rendezvous.freed().then(() => this.#announce(false));
+        wasCounted = counts;
       },
       onstate: () => {},
     });
@@ -249,55 +230,9 @@ export class LibraryRoom {
     await this.#rendezvous.left();
   }
 
-  /**
-   * If the server no longer counts this rank as ready, for example because the rank was late,
-   * reports again that it is ready. Before that, the rank ends its earlier work, because this work
-   * would delay other ranks.
-   */
-  #followCount({ members }: Parameters<RendezvousOptions['onroom']>[0]): void {
-    const isCounted = members.some(({ member, device }) => member === this.#member && device !== null);
-    if (this.#isCounted && !isCounted) void this.#rendezvous.freed().then(() => this.#announce());
-    this.#isCounted = isCounted;
-    if (isCounted) this.#avoids = null;
-  }
-
-  async #feed(feed: Generation): Promise<void> {
-    const feeder = { member: feed.members[FEEDER_RANK]!.member, hasSent: false };
-    if (feed.rank !== FEEDER_RANK) this.#feeder = feeder;
-    await this.#handlers.feed?.(feed, {
-      onbytes: () => (feeder.hasSent = true),
-      onnear: () => this.#stopCatchingUp(),
-    });
-  }
-
-  #retryFeed(feeder: string): void {
-    if (this.#avoids === null) return;
-    const hasSent = this.#feeder?.member === feeder && this.#feeder.hasSent;
-    this.#avoids = avoidedFeedersAfter(this.#avoids, feeder, hasSent);
-    if (mayTryAnotherFeeder(this.#avoids)) this.#announce();
-    else this.#stopCatchingUp();
-  }
-
-  /**
-   * Stops receiving the state of the run from a feeder. The rank then takes part with the state
-   * that it has.
-   */
-  #stopCatchingUp(): void {
-    if (this.#avoids === null) return;
-    this.#avoids = null;
-    this.#announce();
-  }
-
-  #announce(): void {
-    const avoids = this.#avoids;
-    this.#rendezvous.send({
-      type: 'ready',
-      device: this.#surroundings.device,
-      stateOfRun: this.#handlers.stateOfRun(),
-      // If no run is in progress or no feeder is available, the server ignores `catchUp` and counts
-      // this rank as ready.
-      ...(avoids && { catchUp: { prefers: this.#feeder?.member ?? null, avoids: [...avoids] } }),
-    });
+  #announce(isBehind: boolean): void {
+    const { device } = this.#surroundings;
+    this.#rendezvous.announce({ device, stateOfRun: this.#handlers.stateOfRun(), isBehind });
   }
 }
 

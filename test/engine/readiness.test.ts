@@ -48,6 +48,10 @@ function roomOf({
   };
 }
 
+function prepared(id: number, stateOfRun: number | null = null): ReadinessEvent {
+  return { type: 'prepared', id, rank: { device: DEVICE, stateOfRun, isBehind: false } };
+}
+
 /** A tab's readiness. `take` passes an event to it and returns the effects. */
 class Tab {
   state: ReadinessState = INITIAL_READINESS;
@@ -68,7 +72,7 @@ class Tab {
 
   /** Reports that the preparation of the latest announcement is done. */
   prepared(stateOfRun: number | null = null): readonly ReadinessEffect[] {
-    return this.take({ type: 'prepared', id: this.announcement, device: DEVICE, stateOfRun, isBehind: false });
+    return this.take(prepared(this.announcement, stateOfRun));
   }
 
   inspected(isFit: boolean): readonly ReadinessEffect[] {
@@ -109,7 +113,7 @@ describe('the announcement that a tab is ready', () => {
     const tab = admitted();
     expect(tab.room()).toMatchObject([{ type: 'prepare', id: tab.announcement }]);
     expect(tab.room()).toEqual([]);
-    expect(tab.prepared(1)).toEqual([{ type: 'announce', device: DEVICE, stateOfRun: 1 }]);
+    expect(tab.prepared(1)).toEqual([{ type: 'announce', rank: { device: DEVICE, stateOfRun: 1, isBehind: false } }]);
     expect(tab.room({ isCounted: true })).toEqual([]);
   });
 
@@ -122,7 +126,7 @@ describe('the announcement that a tab is ready', () => {
     tab.room();
     const first = tab.announcement;
     expect(typesOf(tab.take({ type: 'admitted', member: MEMBER }))).toEqual(['prepare']);
-    expect(tab.take({ type: 'prepared', id: first, device: DEVICE, stateOfRun: null, isBehind: false })).toEqual([]);
+    expect(tab.take(prepared(first))).toEqual([]);
     expect(typesOf(tab.prepared())).toEqual(['announce']);
   });
 
@@ -146,7 +150,7 @@ describe('the announcement that a tab is ready', () => {
     tab.room();
     const first = tab.announcement;
     tab.take({ type: 'left' });
-    expect(tab.take({ type: 'prepared', id: first, device: DEVICE, stateOfRun: null, isBehind: false })).toEqual([]);
+    expect(tab.take(prepared(first))).toEqual([]);
     tab.take({ type: 'entered', isSpectator: false });
     expect(tab.take({ type: 'unprepared', id: first, error: new DataError('Too late.') })).toEqual([]);
     expect(tab.state.isOut).toBe(false);
@@ -338,58 +342,5 @@ describe('the scope of an error', () => {
     expect(errorScopeOf(tab.state, error)).toBe('rank');
     expect(tab.take({ type: 'failed', error })).toEqual([{ type: 'fail', error, isFatal: false }]);
     expect(tab.state.isOut).toBe(true);
-  });
-});
-
-/** A tab that has prepared a run which the others train. */
-function behind(): Tab {
-  const tab = admitted();
-  tab.room({ phase: 'RUNNING', run: 1 });
-  const effects = tab.take({
-    type: 'prepared',
-    id: tab.announcement,
-    device: DEVICE,
-    stateOfRun: null,
-    isBehind: true,
-  });
-  expect(typesOf(effects)).toEqual(['catch-up']);
-  return tab;
-}
-
-const unfed = (feeder: string, hasSent = false) => ({ type: 'unfed', feeder, hasSent }) as const;
-
-describe('a tab that lacks the state of a run', () => {
-  const FEEDERS = ['feeder-1', 'feeder-2', 'feeder-3'];
-
-  test('is ready when it has caught up', () => {
-    expect(typesOf(behind().take({ type: 'caught-up' }))).toEqual(['announce']);
-  });
-
-  test('avoids a feeder that has sent nothing, but may use a feeder again after its link broke', () => {
-    const tab = behind();
-    expect(tab.take(unfed(FEEDERS[0]!))).toMatchObject([{ type: 'catch-up', avoids: [FEEDERS[0]] }]);
-    expect(tab.take(unfed(FEEDERS[1]!, true))).toMatchObject([{ type: 'catch-up', avoids: [] }]);
-  });
-
-  test('is ready after three feeders have sent nothing', () => {
-    const tab = behind();
-    const effects = FEEDERS.flatMap((feeder) => typesOf(tab.take(unfed(feeder))));
-    expect(effects).toEqual(['catch-up', 'catch-up', 'announce']);
-  });
-
-  test('is ready if the run is paused, because it then delays nobody', () => {
-    expect(typesOf(behind().room({ phase: 'PAUSED', run: 1 }))).toContain('announce');
-  });
-
-  test('prepares again if the server has admitted it again', () => {
-    const tab = behind();
-    expect(typesOf(tab.take({ type: 'admitted', member: MEMBER }))).toEqual(['prepare']);
-    expect(tab.take({ type: 'caught-up' })).toEqual([]);
-  });
-
-  test('needs no feeder if the server already counts it as ready', () => {
-    const tab = behind();
-    tab.room({ phase: 'RUNNING', run: 1, isCounted: true });
-    expect(tab.take(unfed(FEEDERS[0]!))).toEqual([]);
   });
 });

@@ -8,7 +8,7 @@ import type { RosterEntry } from '../../protocol/room.ts';
 import { localRankOf } from '../../protocol/seating.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { SharedLink } from '../../transport/sharedLink.ts';
-import { asError, PeerGoneError } from '../../util/errors.ts';
+import { PeerGoneError } from '../../util/errors.ts';
 import type { Generation } from './generation.ts';
 import type { GenerationLinks, GenerationLinksOptions } from './generationLinks.ts';
 
@@ -22,7 +22,7 @@ interface FeedsOptions {
   /** On rank 0 of `feed`, feeds the newcomer. On rank 1, receives the state from the feeder. */
   run: (feed: Generation) => Promise<void>;
   /** Called when the link could not be opened, or `run` has rejected, unless the feed was ended. */
-  onfailed: (other: RosterEntry, rank: number, error: Error) => void;
+  onfailed: (other: RosterEntry, rank: number) => void;
 }
 
 interface LiveFeed {
@@ -80,8 +80,8 @@ export class StateFeeds {
           job,
           signal: abort.signal,
         });
-      } catch (error) {
-        if (this.#live.get(generation) === feed) onfailed(members[1 - rank]!, rank, asError(error));
+      } catch {
+        if (this.#live.get(generation) === feed) onfailed(members[1 - rank]!, rank);
       } finally {
         this.#end(generation, 'The feed is over.');
       }

@@ -29,6 +29,7 @@ import {
   type RankStateReport,
 } from './membership.ts';
 import { rankStateOf } from './rankState.ts';
+import { ReadyAnnouncer, type ReadyRank } from './readyAnnouncer.ts';
 import type { ClientRequest, RendezvousOptions } from './rendezvousOptions.ts';
 import { ServerConnection, type MemberMessage } from './serverConnection.ts';
 
@@ -63,6 +64,7 @@ export class Rendezvous {
   readonly #live = new Map<number, Live>();
   readonly #pool: LinkPool;
   readonly #feeds: StateFeeds;
+  readonly #announcer: ReadyAnnouncer;
   /** Settles after all calls of `enter` and `train`, which run one after the other. */
   #work: Promise<void> = Promise.resolve();
   /** The generation for which a call is in progress. */
@@ -86,6 +88,7 @@ export class Rendezvous {
         this.#dispatch({ type: 'admitted', member: admission.member });
         // The other members knew this tab under a different id, so its connections are of no use.
         if (member !== null && member !== admission.member) this.#pool.retain(new Set());
+        this.#announcer.forget();
         this.#checkLinks();
         // Earlier reports may have been lost with the connection to the server.
         for (const [peer, kept] of this.#pool.allKept) this.#reportDirect(peer, kept);
@@ -101,17 +104,18 @@ export class Rendezvous {
     this.#pool.watchKept((peer, kept) => this.#reportDirect(peer, kept));
     this.#feeds = new StateFeeds({
       openLinks: (feed, job) => this.#openLinks(feed, job.transport),
-      run: async (feed) => options.feed?.(feed),
-      onfailed: (other, rank, error) => {
+      run: async (feed) => options.feed?.(feed, this.#announcer.fed(feed)),
+      onfailed: (other, rank) => {
         // Closing the connection tells the other end that the feed has failed. A connection to a
         // member of a current generation stays open, because that generation may use it.
         const isNeighbour = [...this.#live.values()].some(({ members }) =>
           members.some(({ member }) => member === other.member),
         );
         if (!isNeighbour) this.#pool.drop(other.member);
-        if (rank === 1) options.onunfed?.(other.member, error);
+        if (rank === 1) this.#announcer.unfed(other.member);
       },
     });
+    this.#announcer = new ReadyAnnouncer(options.clock, (message) => this.#server.send(message));
   }
 
   /** Connects and requests admission. Handlers report the result. */
@@ -121,6 +125,11 @@ export class Rendezvous {
 
   send(message: ClientRequest): void {
     this.#server.send(message);
+  }
+
+  /** Announces that this rank is ready, or asks for a feeder first if the rank is behind. */
+  announce(rank: ReadyRank): void {
+    this.#announcer.announce(rank);
   }
 
   /**
@@ -161,6 +170,7 @@ export class Rendezvous {
       case 'room':
         this.#lastRoom = message;
         this.#dispatch(message);
+        this.#announcer.follow(message, this.#membership.member!);
         return this.#options.onroom(message);
       case 'signal':
         this.#feeds.signal(message);
@@ -219,6 +229,7 @@ export class Rendezvous {
         return this.#perform(effect.generation, 'trained', this.#options.train);
       case 'end':
         this.#feeds.end(() => true, effect.message);
+        this.#announcer.forget();
         this.#pool.retain(new Set());
         this.#outcome = effect.message;
         return this.#options.onended(effect);
@@ -413,6 +424,7 @@ export class Rendezvous {
     this.#server.close();
     for (const generation of [...this.#live.keys()]) this.#drop(generation, reason);
     this.#feeds.end(() => true, reason.message);
+    this.#announcer.forget();
     this.#pool.retain(new Set());
     this.#options.onstate({ state: 'OFFLINE', generation: 0, detail, isServerAway: false, connecting: [] });
   }

@@ -1,4 +1,5 @@
 /** The options and callbacks of a rendezvous. */
+import type { NewcomerHooks } from '../../parallel/recovery/stateFeed.ts';
 import type { ClientMessage, ServerMessage } from '../../protocol/control.ts';
 import type { NoticeMessage } from '../../protocol/notices.ts';
 import type { RankStatus } from '../../protocol/events.ts';
@@ -19,7 +20,6 @@ export type ClientRequest = Extract<
   ClientMessage,
   {
     type:
-      | 'ready'
       | 'configure'
       | 'start'
       | 'pause'
@@ -71,11 +71,9 @@ export interface RendezvousOptions {
   /**
    * Called with a group of two, in which rank 0 gives the run's state to rank 1, a newcomer. The
    * call must end when the feed's signal is aborted. A newcomer's feed ends before the newcomer
-   * enters a generation.
+   * enters a generation. On a newcomer, the call reports its progress to the hooks.
    */
-  feed?: (feed: Generation) => Promise<void>;
-  /** Called on a newcomer when its feed has failed. The feeder sends nothing more to it. */
-  onunfed?: (feeder: string, error: Error) => void;
+  feed?: (feed: Generation, hooks: NewcomerHooks) => Promise<void>;
   /**
    * Returns what a rejection of `enter` or `train` means for the other ranks. Not called for a
    * PeerGoneError or a TimeoutError, because those only end the generation.

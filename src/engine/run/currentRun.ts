@@ -21,6 +21,7 @@ import { LessonRun } from '../lesson/lesson.ts';
 import { loadCode } from '../loadCode.ts';
 import type { RankStateReport } from '../membership/membership.ts';
 import type { Generation } from '../membership/generation.ts';
+import type { ReadyRank } from '../membership/readyAnnouncer.ts';
 import type { PipelineOutputs } from '../model/pipelineOutputs.ts';
 import { SpectatorFeed } from '../spectators/spectatorFeed.ts';
 import { Autosave, type AutosaveOptions } from '../storage/autosave.ts';
@@ -183,14 +184,10 @@ export class CurrentRun {
   }
 
   /**
-   * Opens the device and, during a run, prepares this tab's part. The returned `stateOfRun` is the
-   * run whose state this tab has. Returns `null` if `isCurrent` returns false once the device is
-   * open, because the tab may be in a different room by then.
+   * Opens the device and, during a run, prepares this tab's part. Returns `null` if `isCurrent`
+   * returns false once the device is open, because the tab may be in a different room by then.
    */
-  async makeReady(
-    { phase, run, job, members }: RoomMessage,
-    isCurrent: () => boolean,
-  ): Promise<{ device: ReportedDevice; stateOfRun: number | null; isBehind: boolean } | null> {
+  async makeReady({ phase, run, job, members }: RoomMessage, isCurrent: () => boolean): Promise<ReadyRank | null> {
     const device = job.job === 'lesson' ? LESSON_DEVICE : (await this.#openDevice()).device;
     if (!isCurrent()) return null;
     // An origin is a checkpoint or a file of weights. If there is an origin, this tab already has

@@ -91,7 +91,7 @@ class Member {
   }
 
   ready(): void {
-    this.rendezvous.send({ type: 'ready', device: { backend: 'cpu', adapter: 'test' }, stateOfRun: null });
+    this.rendezvous.announce({ device: { backend: 'cpu', adapter: 'test' }, stateOfRun: null, isBehind: false });
   }
 
   /** The generation of the current or latest training. */
