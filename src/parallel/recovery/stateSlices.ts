@@ -1,10 +1,8 @@
 /** A state as slices that a newcomer receives while the run trains. */
 import { FILE_SLICE_BYTES } from '../../protocol/frame.ts';
+import { DIGEST_LENGTH } from '../../spec/fileManifest.ts';
 import { hashOfArrays } from '../../util/hash.ts';
 import type { FileSlices } from '../data/distributeFiles.ts';
-
-/** Number of hexadecimal digits of a slice's digest. */
-const DIGEST_LENGTH = 16;
 
 export class StateSlices implements FileSlices {
   readonly bytes: Uint8Array<ArrayBuffer>;
