@@ -2,14 +2,18 @@
  * `bench methods`: trains a classifier and a language model with each method for slow networks, in
  * Node, and compares bytes and results with `ddp`.
  */
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
 import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
+import { errorMessageOf, UsageError } from '../src/util/errors.ts';
+import { mapConcurrently } from '../src/util/mapConcurrently.ts';
 import { mean } from '../src/util/statistics.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { digitsOption, option, tabsOption } from './command/options.ts';
-import { digitsOrder, runTrials } from './training/trials.ts';
-import type { TrialResult } from './training/trial.ts';
+import { LoadGenerator } from './signaling/child.ts';
+import type { TrialOrder, TrialResult } from './training/trial.ts';
 import { table } from '../tools/report/table.ts';
 
 interface MethodsOptions {
@@ -22,6 +26,9 @@ interface MethodsOptions {
   /** Path of the language model's text. */
   text?: string;
 }
+
+/** Number of training processes that run at once, for the two cores that the tests assume. */
+const PROCESSES = 2;
 
 /** Fields of all jobs. */
 const ALL = {
@@ -70,7 +77,8 @@ async function measure(options: MethodsOptions, io: Io): Promise<MethodsResult> 
 }
 
 async function classifiers({ tabs, seeds, epochs, data }: MethodsOptions, io: Io): Promise<MethodRow[]> {
-  const { fields: digits, files } = digitsOrder(data);
+  const files = data === undefined ? [] : filesOf(data);
+  const digits = data === undefined ? {} : { job: 'mnist', data: { kind: 'files' } };
   const all = { ...ALL, ...digits, hidden: 256, batchSize: 32, epochs };
   const orders = METHODS.flatMap(({ name, fields }) =>
     Array.from({ length: seeds }, (_, seed) => ({
@@ -97,6 +105,28 @@ async function languageModels({ tabs, steps, text }: MethodsOptions, io: Io): Pr
     'gpt tiny',
     trials.map((trial) => [trial]),
   );
+}
+
+/** @throws UsageError if the folder cannot be read. */
+function filesOf(folder: string): string[] {
+  try {
+    return readdirSync(folder).map((name) => path.join(folder, name));
+  } catch (error) {
+    throw new UsageError(`${folder} cannot be read: ${errorMessageOf(error)}. Pass a folder with MNIST's IDX files.`);
+  }
+}
+
+/** Trains in a process for each order. Resolves with the results in the order of `orders`. */
+function runTrials(orders: readonly (TrialOrder & { name: string })[], io: Io): Promise<TrialResult[]> {
+  return mapConcurrently(orders, PROCESSES, async ({ name, ...order }) => {
+    io.err(`${name} ...`);
+    const child = new LoadGenerator(new URL('./training/trial.ts', import.meta.url).href, JSON.stringify(order));
+    try {
+      return await child.next<TrialResult>();
+    } finally {
+      await child.stop();
+    }
+  });
 }
 
 const bytesOf = (own: readonly TrialResult[]): number => mean(own.map(({ bytes }) => bytes));

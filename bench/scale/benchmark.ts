@@ -6,6 +6,7 @@
 import type { Io } from '../../launcher/io.ts';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
 import type { NetworkCosts } from '../../src/collectives/plans/costModel.ts';
+import { ALL_REDUCE_NAMES, type AllReduceName } from '../../src/spec/algorithms.ts';
 import { measureRings } from '../allreduce/benchmark.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
 import { option } from '../command/options.ts';
@@ -14,15 +15,7 @@ import { drawPanels } from '../../tools/report/plot.ts';
 import { table } from '../../tools/report/table.ts';
 import { World } from '../world/world.ts';
 import { crossValidate, fitCosts, type Sample } from './fit.ts';
-import {
-  ALGORITHM_NAMES,
-  type AlgorithmName,
-  fastestOf,
-  type GrowthRow,
-  NETWORKS,
-  simulateGrowth,
-  WORLDS,
-} from './growth.ts';
+import { fastestOf, type GrowthRow, NETWORKS, simulateGrowth, WORLDS } from './growth.ts';
 
 interface ScaleOptions {
   ranks: number;
@@ -59,7 +52,7 @@ async function measureCombine(io: Io): Promise<number> {
   }
 }
 
-const COLOURS: Record<AlgorithmName, string> = {
+const COLOURS: Record<AllReduceName, string> = {
   ring: '#1f6feb',
   'two-level': '#2da44e',
   'halving-doubling': '#bf3989',
@@ -72,7 +65,7 @@ function draw({ growth }: ScaleResult, file: string): Promise<void> {
     return {
       ...{ title: `All-reduce of 4 MB, ${network}`, x: 'ranks', y: 'seconds', isLogarithmic: true as const },
       xs: rows.map(({ n }) => n),
-      curves: ALGORITHM_NAMES.map((label) => ({
+      curves: ALL_REDUCE_NAMES.map((label) => ({
         ...{ label, colour: COLOURS[label], width: 2, dash: [] },
         values: rows.map(({ ms }) => ms[label] / 1000),
       })),
@@ -119,11 +112,11 @@ except the smallest and the largest is predicted by a fit to all other sizes. La
     `${percent(withinFifth)} of the predictions differ from the measured time by at most 20 %. The largest error is ${percent(worstError)}.`,
     ...NETWORKS.map((network) =>
       table(
-        [`${network}, 4 MB: ms`, ...ALGORITHM_NAMES, 'fastest'],
+        [`${network}, 4 MB: ms`, ...ALL_REDUCE_NAMES, 'fastest'],
         growth
           .filter((row) => row.network === network && SHOWN.includes(row.n))
           .map((row) => [
-            ...[`${row.n} ranks`, ...ALGORITHM_NAMES.map((name) => row.ms[name].toFixed(0)), fastestOf(row)],
+            ...[`${row.n} ranks`, ...ALL_REDUCE_NAMES.map((name) => row.ms[name].toFixed(0)), fastestOf(row)],
           ]),
       ),
     ),

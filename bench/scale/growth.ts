@@ -2,25 +2,12 @@
  * Simulates the time of an all-reduce by algorithm and world size, on networks that are not
  * available here.
  */
+import { allReducePlanner } from '../../src/collectives/plans/algorithms.ts';
 import type { NetworkCosts } from '../../src/collectives/plans/costModel.ts';
-import {
-  planHalvingDoublingAllReduce,
-  planRecursiveDoublingAllReduce,
-  planRingAllReduce,
-  planTwoLevelAllReduce,
-} from '../../src/collectives/plans/plans.ts';
 import { switchedNetwork, wirelessNetwork } from '../../src/simulation/networks.ts';
 import { simulationScheduleOf } from '../../src/simulation/schedule.ts';
 import { simulateSchedule, type SimulatedNetwork } from '../../src/simulation/simulate.ts';
-
-const ALGORITHMS = {
-  ring: planRingAllReduce,
-  'two-level': planTwoLevelAllReduce,
-  'halving-doubling': planHalvingDoublingAllReduce,
-  doubling: planRecursiveDoublingAllReduce,
-} as const;
-export type AlgorithmName = keyof typeof ALGORITHMS;
-export const ALGORITHM_NAMES = Object.keys(ALGORITHMS) as AlgorithmName[];
+import { ALL_REDUCE_NAMES, type AllReduceName } from '../../src/spec/algorithms.ts';
 
 export const NETWORKS = ['LAN', 'campus Wi-Fi', 'home uplinks'] as const;
 type NetworkName = (typeof NETWORKS)[number];
@@ -35,7 +22,7 @@ export interface GrowthRow {
   network: NetworkName;
   n: number;
   /** Milliseconds by algorithm. */
-  ms: Record<AlgorithmName, number>;
+  ms: Record<AllReduceName, number>;
 }
 
 /** Rate of a line in bytes per millisecond, and its latency in milliseconds. */
@@ -85,8 +72,8 @@ export function simulateGrowth(
   return worlds.flatMap((n) => {
     log(`simulating ${n} ranks ...`);
     const rows = NETWORKS.map((network) => ({ network, n, ms: {} as GrowthRow['ms'] }));
-    for (const name of ALGORITHM_NAMES) {
-      const schedule = simulationScheduleOf((rank) => ALGORITHMS[name](rank, n, GRADIENT_BYTES / FLOAT_BYTES), n);
+    for (const name of ALL_REDUCE_NAMES) {
+      const schedule = simulationScheduleOf(allReducePlanner(name, n, GRADIENT_BYTES / FLOAT_BYTES), n);
       for (const { network, ms } of rows) {
         ms[name] = simulateSchedule(schedule, { network: networkOf(network, n, costs), elementBytes: FLOAT_BYTES }).ms;
       }
@@ -96,6 +83,6 @@ export function simulateGrowth(
 }
 
 /** Returns the fastest algorithm. */
-export function fastestOf({ ms }: GrowthRow): AlgorithmName {
-  return ALGORITHM_NAMES.reduce((best, name) => (ms[name] < ms[best] ? name : best));
+export function fastestOf({ ms }: GrowthRow): AllReduceName {
+  return ALL_REDUCE_NAMES.reduce((best, name) => (ms[name] < ms[best] ? name : best));
 }

@@ -1,8 +1,8 @@
 /**
- * A separate process for training runs of a benchmark. All ranks run in this process over memory
+ * A separate process for a training run of a benchmark. All ranks run in this process over memory
  * links, on TensorFlow.js's WebAssembly backend. It computes the same as tabs, including the
- * encoding of gradients, in a tenth of the time of tabs without a GPU. It receives a message for
- * each run, and answers with the result.
+ * encoding of gradients, in a tenth of the time of tabs without a GPU. The first argument is a
+ * {@link TrialOrder} as JSON. The process sends a {@link TrialResult}.
  */
 import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
@@ -67,8 +67,5 @@ async function train({ tabs, files: paths, fields }: TrialOrder): Promise<TrialR
   return { accuracy: accuracy ?? null, valLoss: valLoss!, bytes: Math.max(...bytesSentPerRank) };
 }
 
-process.on('message', (order: TrialOrder) => {
-  void train(order).then((result) => process.send!(result));
-});
 process.on('disconnect', () => process.exit());
-process.send!('ready');
+process.send!(await train(JSON.parse(process.argv[2]!) as TrialOrder));
