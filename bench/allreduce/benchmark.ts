@@ -57,15 +57,12 @@ export async function measureRings(
 ): Promise<AllReduceRow[]> {
   const rows: AllReduceRow[] = [];
   for (const n of tabs) {
-    const world = await World.open(n, io, { transport });
-    try {
+    await World.use(n, io, { transport }, async (world) => {
       for (const size of bytes) {
         io.err(`${n} tabs all-reduce ${size} bytes ...`);
         rows.push(await measureSize(world, size, budgetMs));
       }
-    } finally {
-      await world.close();
-    }
+    });
   }
   return rows;
 }

@@ -21,17 +21,10 @@ const ROUNDS = 9;
 
 /** @throws (rejects) PeergradError if a tab fails. */
 async function measure(_options: object, io: Io): Promise<LinkResult> {
-  const world = await World.open(2, io);
-  try {
-    const ported = await World.open(2, io, { transport: 'auto' });
-    try {
-      return summaryOf(await takeTurns(world, ported, io));
-    } finally {
-      await ported.close();
-    }
-  } finally {
-    await world.close();
-  }
+  const turns = await World.use(2, io, {}, (world) =>
+    World.use(2, io, { transport: 'auto' }, (ported) => takeTurns(world, ported, io)),
+  );
+  return summaryOf(turns);
 }
 
 /** @param ported a world whose tabs are linked by a message port. */

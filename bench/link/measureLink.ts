@@ -6,15 +6,12 @@ import {
   MAX_FRAME_BYTES,
   FRAME_HEADER_BYTES,
 } from '../../src/protocol/frame.ts';
-import type { Link } from '../../src/transport/link.ts';
+import { HIGH_WATER_BYTES, type Link } from '../../src/transport/link.ts';
 import { median } from '../../src/util/statistics.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import type { BareChannel } from '../world/bareChannels.ts';
 import { LINK_GENERATION } from '../world/links.ts';
 import type { PageRank, WorkerRank } from '../world/rank.ts';
-
-/** Send buffer size in bytes at which `send` waits. The bare ring has the same limit. */
-const HIGH_BYTES = 1024 * 1024;
 
 /** Number of frames that rank 0 sends: 16 MiB, which take more than a second on two cores. */
 const FRAMES = 256;
@@ -34,12 +31,12 @@ interface Sender {
 }
 
 /** Runs in the worker: measures a link, like the links of collectives. */
-export async function workerLink({ rank, group, spareLinkTo }: WorkerRank, _args: null): Promise<LinkFigures> {
-  const link = spareLinkTo(1 - rank);
+export async function workerLink({ group, spareLinkTo }: WorkerRank, _args: null): Promise<LinkFigures> {
+  const link = spareLinkTo(1 - group.rank);
   // The barrier lets both ranks begin together: without a handler, a link queues only a limited
   // number of frames.
   await group.barrier();
-  return measure(link, rank);
+  return measure(link, group.rank);
 }
 
 /** Runs on the page: measures a bare data channel. */
@@ -53,7 +50,7 @@ function senderOver(bare: BareChannel): Sender {
   return {
     async send(frame) {
       channel.send(frame);
-      if (channel.bufferedAmount < HIGH_BYTES) return;
+      if (channel.bufferedAmount < HIGH_WATER_BYTES) return;
       const drained = deferred();
       channel.onbufferedamountlow = () => drained.resolve();
       await drained.promise;

@@ -33,17 +33,14 @@ interface PipelineResult {
 /** @throws (rejects) PeergradError if a tab fails. */
 async function measure({ tabs }: { tabs: number }, io: Io): Promise<PipelineResult> {
   const rows: IdleRow[] = [];
-  const world = await World.open(tabs, io);
-  try {
+  await World.use(tabs, io, {}, async (world) => {
     for (const schedule of PIPELINE_SCHEDULE_NAMES) {
       for (const microBatches of MICRO_BATCHES) {
         io.err(`${tabs} stages that wait, ${microBatches} micro-batches, ${schedule} ...`);
         rows.push(await measureIdle(world, schedule, microBatches));
       }
     }
-  } finally {
-    await world.close();
-  }
+  });
   return { stages: tabs, rows };
 }
 

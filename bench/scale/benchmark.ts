@@ -31,7 +31,7 @@ const FIFTH = 0.2;
 async function measure({ ranks }: ScaleOptions, io: Io): Promise<ScaleResult> {
   const rings = await measureRings({ tabs: TABS, bytes: SIZES, transport: 'webrtc', budgetMs: BUDGET_MS }, io);
   const samples = rings.map(({ n, bytes, medianMs }) => ({ n, bytes, ms: medianMs }));
-  const combineMsPerByte = await measureCombine(io);
+  const combineMsPerByte = median(await World.use(2, io, {}, (world) => world.run('combine', null)));
   const costs = fitCosts(samples, combineMsPerByte);
   const errors = crossValidate(samples, combineMsPerByte).map(({ error }) => Math.abs(error));
   const worlds = WORLDS.filter((n) => n <= ranks);
@@ -40,16 +40,6 @@ async function measure({ ranks }: ScaleOptions, io: Io): Promise<ScaleResult> {
     withinFifth: errors.filter((error) => error <= FIFTH).length / errors.length,
     growth: simulateGrowth(costs, worlds, io.err),
   };
-}
-
-/** Resolves with the milliseconds that a rank needs to add a byte to its own. */
-async function measureCombine(io: Io): Promise<number> {
-  const world = await World.open(2, io);
-  try {
-    return median(await world.run('combine', null));
-  } finally {
-    await world.close();
-  }
 }
 
 const COLOURS: Record<AllReduceName, string> = {

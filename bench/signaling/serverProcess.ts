@@ -26,7 +26,7 @@ export interface ServerCpu {
 }
 
 /** Options of the server process. */
-export interface ServerOptions extends Pick<SignalingOptions, 'limits' | 'logLevel' | 'ice' | 'redisUrl'> {
+export interface ServerOptions extends Pick<SignalingOptions, 'dist' | 'limits' | 'logLevel' | 'ice' | 'redisUrl'> {
   /** Number of rooms to open, and the number of members with which each room starts its run. */
   rooms: number;
   startAt: number | null;

@@ -50,17 +50,12 @@ async function measure({ tabs, rate }: StepBenchOptions, io: Io): Promise<StepBe
 }
 
 async function takeStepsIn(tabs: number, ice: IceOptions, io: Io): Promise<StepResult> {
-  const world = await World.open(tabs, io, { ice });
-  try {
-    const sizes = CAPS.map((cap) => ({
-      firstBucketBytes: cap === null ? WHOLE_BYTES : FIRST_BUCKET_BYTES,
-      bucketCapBytes: cap ?? WHOLE_BYTES,
-    }));
-    const [taken] = await world.run('takeSteps', { batch: BATCH, sizes });
-    return taken!;
-  } finally {
-    await world.close();
-  }
+  const sizes = CAPS.map((cap) => ({
+    firstBucketBytes: cap === null ? WHOLE_BYTES : FIRST_BUCKET_BYTES,
+    bucketCapBytes: cap ?? WHOLE_BYTES,
+  }));
+  const [taken] = await World.use(tabs, io, { ice }, (world) => world.run('takeSteps', { batch: BATCH, sizes }));
+  return taken!;
 }
 
 const SECRET = 'a-secret-of-this-benchmark';

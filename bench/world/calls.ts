@@ -27,9 +27,10 @@ export function callWorker(worker: Worker, name: string, args: unknown): Promise
   });
 }
 
-/** Lets the page of this worker call functions by name. */
+/** Lets the page of this worker call functions by name. Messages without a name are no calls. */
 export function answerCalls(functions: Readonly<Record<string, (args: never) => Promise<unknown>>>): void {
-  globalThis.addEventListener('message', ({ data, ports }: MessageEvent<Call>) => {
+  globalThis.addEventListener('message', ({ data, ports }: MessageEvent<Call | { name?: never }>) => {
+    if (data.name === undefined) return;
     const answer = (content: Answer): void => ports[0]!.postMessage(content);
     functions[data.name]!(data.args).then(
       (result) => answer({ result }),

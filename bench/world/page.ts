@@ -5,8 +5,8 @@
 import { PeerRelayHost } from '../../src/engine/membership/peerRelay.ts';
 import { requestTabPort } from '../../src/transport/broker.ts';
 import { openPeerConnection } from '../../src/transport/peerLink.ts';
-import { deferred, type Deferred } from '../../src/util/deferred.ts';
 import { BareChannels } from './bareChannels.ts';
+import { callWorker } from './calls.ts';
 import { ON_PAGES } from './experiments.ts';
 import type { Experiment, FromRank, PageRank, RankSetup, TabSignal, ToRank } from './rank.ts';
 
@@ -36,45 +36,24 @@ const peers = new PeerRelayHost(openPeerConnection, requestTabPort, (reply, tran
 );
 let setup: RankSetup;
 let channels: BareChannels;
-/** The current request to the worker. */
-let asked: Deferred<unknown> = deferred<unknown>();
 
-worker.addEventListener('error', ({ message }) => asked.reject(new Error(`The worker failed: ${message}`)));
 worker.addEventListener('message', ({ data }: MessageEvent<FromRank>) => {
-  switch (data.type) {
-    case 'relay':
-      return peers.receive(data.request);
-    case 'signal':
-      return sendSignal(data.to, data.signal);
-    case 'started':
-      return asked.resolve(undefined);
-    case 'ran':
-      return asked.resolve(data.result);
-    case 'failed':
-      return asked.reject(new Error(data.message));
-    default:
-      data satisfies never;
-  }
+  if (data.type === 'signal') sendSignal(data.to, data.signal);
+  else peers.receive(data.request);
 });
-
-function ask(message: ToRank): Promise<unknown> {
-  asked = deferred<unknown>();
-  post(message);
-  return asked.promise;
-}
 
 window.rankPage = {
   async start(given) {
     setup = given;
     channels = new BareChannels(given.rank, sendSignal);
-    await ask({ type: 'start', ...given });
+    await callWorker(worker, 'start', given);
   },
   async receiveSignal(from, signal) {
     if (signal.for === 'page') await channels.receiveSignal(from, signal);
     else post({ type: 'signal', from, signal });
   },
   run(name, args) {
-    if (!(name in ON_PAGES)) return ask({ type: 'run', name, args });
+    if (!(name in ON_PAGES)) return callWorker(worker, 'run', { name, args });
     const experiment = ON_PAGES[name as keyof typeof ON_PAGES] as Experiment<PageRank, unknown>;
     return experiment({ ...setup, channelTo: (peer) => channels.to(peer) }, args);
   },

@@ -16,8 +16,6 @@ type WorkerSignal = { for: 'worker'; attempt: number; signal: LinkSignal };
 
 /** What an experiment in a rank's worker can use. The links are real, as in a training run. */
 export interface WorkerRank {
-  readonly rank: number;
-  readonly worldSize: number;
   readonly group: ProcessGroup;
   /**
    * Returns a second link over the connection to a neighbour, in addition to the group's link. Its
@@ -65,17 +63,8 @@ export interface ServedRank {
   token: string;
 }
 
-/** Messages from the page to the worker. */
-export type ToRank =
-  | ({ type: 'start' } & RankSetup)
-  | { type: 'signal'; from: number; signal: WorkerSignal }
-  | { type: 'run'; name: string; args: unknown }
-  | { type: 'relay'; reply: RelayReply };
+/** Messages from the page to the worker, in addition to calls. */
+export type ToRank = { type: 'signal'; from: number; signal: WorkerSignal } | { type: 'relay'; reply: RelayReply };
 
-/** Messages from the worker to the page. */
-export type FromRank =
-  | { type: 'started' }
-  | { type: 'signal'; to: number; signal: WorkerSignal }
-  | { type: 'ran'; result: unknown }
-  | { type: 'failed'; message: string }
-  | { type: 'relay'; request: RelayRequest };
+/** Messages from the worker to the page, in addition to results. */
+export type FromRank = { type: 'signal'; to: number; signal: WorkerSignal } | { type: 'relay'; request: RelayRequest };

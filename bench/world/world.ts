@@ -3,8 +3,6 @@
  * group in its worker, as in a training run. Experiments run on all ranks at once; `experiments.ts`
  * lists them.
  */
-import { createServer, type ViteDevServer } from 'vite';
-import path from 'node:path';
 import { closeBrowser, launchBrowser, type Browser } from '../../launcher/browser/browser.ts';
 import { loadPage, ownProfile } from '../../launcher/browser/tabs.ts';
 import type { Io } from '../../launcher/io.ts';
@@ -12,6 +10,7 @@ import { iceServersFor, NO_ICE, type IceOptions } from '../../signaling/ice.ts';
 import type { TransportName } from '../../src/spec/names.ts';
 import { unlessAborted } from '../../src/util/deadline.ts';
 import { errorMessageOf, PeergradError } from '../../src/util/errors.ts';
+import { buildPage } from '../../tools/buildPage.ts';
 import { LoadGenerator } from '../signaling/child.ts';
 import { startRun, type JoinedMember } from '../signaling/members.ts';
 import type { ServerCpu, ServerOptions, ServerReply } from '../signaling/serverProcess.ts';
@@ -28,63 +27,53 @@ interface WorldOptions {
   ice?: IceOptions;
 }
 
-/**
- * Timeout of a page load in milliseconds. During the first load, modules are compiled and packages
- * are bundled on the same cores.
- */
-const LOAD_MS = 120_000;
-
-const HOST = '127.0.0.1';
-const ROOT = path.resolve(import.meta.dirname, '../..');
+const PAGE = 'bench/world/page.html';
 
 export class World {
-  /** `null` if ranks are not linked through a server. */
-  readonly #room: ServedRoom | null;
-  readonly #server: ViteDevServer;
+  /** Serves the page, and links the ranks with the transport `server`. */
+  readonly #server: LoadGenerator;
+  readonly #transport: TransportName | 'server';
   readonly #signal: AbortSignal;
-  /** `null` before it starts. */
-  #browser: Browser | null = null;
   /** By rank. */
   readonly #pages: Page[] = [];
+  /** Members of the server's room, by rank; none if ranks are not linked through the server. */
+  #members: readonly JoinedMember[] = [];
 
-  private constructor(server: ViteDevServer, room: ServedRoom | null, signal: AbortSignal) {
+  private constructor(server: LoadGenerator, transport: TransportName | 'server', signal: AbortSignal) {
     this.#server = server;
-    this.#room = room;
+    this.#transport = transport;
     this.#signal = signal;
   }
 
   /**
-   * Opens a world of `tabs` ranks in one browser and links them to their neighbours.
+   * Opens a world of `tabs` ranks in one browser, links them to their neighbours, and closes them
+   * after `work`.
    *
    * @param io `signal` interrupts the world: when it is aborted, all calls reject with its reason.
-   * @throws (rejects) PeergradError if the browser or a page fails. The browser is closed then.
+   * @throws (rejects) PeergradError if the browser or a page fails; the errors of `work`.
    */
-  static async open(
+  static async use<Result>(
     tabs: number,
     { signal }: Pick<Io, 'signal'>,
-    { transport = 'webrtc', ice = NO_ICE }: WorldOptions = {},
-  ): Promise<World> {
-    const server = await createServer({
-      root: ROOT,
-      configFile: path.join(ROOT, 'vite.config.ts'),
-      logLevel: 'error',
-      server: { port: 0, host: HOST, hmr: false, watch: null },
-      // All entries are listed here, because Vite would otherwise find a package later, bundle it,
-      // and reload all pages while they run.
-      optimizeDeps: { entries: ['bench/world/page.html', 'bench/world/worker.ts'] },
-    });
-    const world = new World(server, transport === 'server' ? new ServedRoom(tabs) : null, signal);
+    { transport = 'webrtc', ice = NO_ICE }: WorldOptions,
+    work: (world: World) => Promise<Result>,
+  ): Promise<Result> {
+    const { dist, remove } = await buildPage(PAGE);
+    const options: ServerOptions = { dist, rooms: transport === 'server' ? 1 : 0, startAt: tabs };
+    const server = new LoadGenerator('./serverProcess.ts', JSON.stringify(options));
+    const world = new World(server, transport, signal);
+    let browser: Browser | null = null;
     try {
-      await server.listen();
-      const { port } = server.httpServer!.address() as { port: number };
-      world.#browser = await launchBrowser();
-      const profile = await ownProfile(world.#browser, { onevent: (page, message) => world.#relay(page, message) });
-      const url = `http://${HOST}:${port}/bench/world/page.html`;
-      await unlessAborted(signal, world.#openTabs(profile, url, tabs, { transport, ice }));
-      return world;
-    } catch (error) {
-      await world.close();
-      throw error;
+      const reply = await server.next<ServerReply>();
+      browser = await launchBrowser();
+      const profile = await ownProfile(browser, { onevent: (page, message) => world.#relay(page, message) });
+      await unlessAborted(signal, world.#openTabs(profile, tabs, reply, ice));
+      return await work(world);
+    } finally {
+      if (browser) await closeBrowser(browser);
+      for (const { member } of world.#members) member.leave();
+      await server.stop();
+      await remove();
     }
   }
 
@@ -106,7 +95,7 @@ export class World {
    * began; `null` if ranks are not linked through a server.
    */
   async serverCpuMs(): Promise<number | null> {
-    return this.#room && this.#room.cpuMs();
+    return this.#transport === 'server' ? (await this.#server.ask<ServerCpu>({ type: 'cpu' })).cpuMs : null;
   }
 
   /** Sends a signal of a page to the page of another rank. */
@@ -117,31 +106,32 @@ export class World {
     void this.#call(to, script).catch(() => {});
   }
 
-  async #openTabs(
-    profile: Profile,
-    url: string,
-    tabs: number,
-    { transport, ice }: Required<WorldOptions>,
-  ): Promise<void> {
+  async #openTabs(profile: Profile, tabs: number, { url, rooms }: ServerReply, ice: IceOptions): Promise<void> {
     for (let rank = 0; rank < tabs; rank++) {
       const page = await profile.newPage();
       this.#pages.push(page);
-      await loadPage(page, url);
-      await page.waitForFunction('"rankPage" in window', undefined, { timeout: LOAD_MS });
+      await loadPage(page, `${url}/${PAGE}`);
     }
-    const served = await this.#room?.open();
+    const [room] = rooms;
+    const served = room === undefined ? [] : await this.#joinRoom(url, room);
     await this.#onAll((rank) => {
-      const iceServers = iceServersFor(`rank-${rank}`, ice, Date.now());
       const setup: RankSetup = {
         rank,
         worldSize: tabs,
-        transport: transport === 'auto' ? 'auto' : 'webrtc',
-        served: served?.[rank] ?? null,
-        iceServers,
+        transport: this.#transport === 'auto' ? 'auto' : 'webrtc',
+        served: served[rank] ?? null,
+        iceServers: iceServersFor(`rank-${rank}`, ice, Date.now()),
         relayOnly: ice.relayOnly,
       };
       return `rankPage.start(${JSON.stringify(setup)})`;
     });
+  }
+
+  /** Joins a member for each rank to a room. Resolves once the room runs. */
+  async #joinRoom(server: string, room: string): Promise<ServedRank[]> {
+    const { ranks } = await startRun(server, room, this.size);
+    this.#members = ranks;
+    return ranks.map(({ token }) => ({ server, room, members: ranks.map(({ id }) => id), token }));
   }
 
   #onAll<Result>(script: (rank: number) => string): Promise<Result[]> {
@@ -155,44 +145,5 @@ export class World {
       this.#signal.throwIfAborted();
       throw new PeergradError(`Rank ${rank}: ${errorMessageOf(error)}`);
     }
-  }
-
-  async close(): Promise<void> {
-    if (this.#browser) await closeBrowser(this.#browser);
-    await this.#room?.close();
-    await this.#server.close();
-  }
-}
-
-/** A server in a process of its own, with a running room whose tabs are linked through it. */
-class ServedRoom {
-  readonly #n: number;
-  readonly #server: LoadGenerator;
-  #members: readonly JoinedMember[] = [];
-
-  /** @param n number of tabs. */
-  constructor(n: number) {
-    this.#n = n;
-    const options: ServerOptions = { rooms: 1, startAt: n };
-    this.#server = new LoadGenerator('./serverProcess.ts', JSON.stringify(options));
-  }
-
-  /** Resolves with the setup of each rank once the room runs. */
-  async open(): Promise<ServedRank[]> {
-    const { url: server, rooms } = await this.#server.next<ServerReply>();
-    const [room] = rooms as [string];
-    const { ranks } = await startRun(server, room, this.#n);
-    this.#members = ranks;
-    return ranks.map(({ token }) => ({ server, room, members: ranks.map(({ id }) => id), token }));
-  }
-
-  /** Resolves with the server's processor time since it began, milliseconds. */
-  async cpuMs(): Promise<number> {
-    return (await this.#server.ask<ServerCpu>({ type: 'cpu' })).cpuMs;
-  }
-
-  async close(): Promise<void> {
-    for (const { member } of this.#members) member.leave();
-    await this.#server.stop();
   }
 }
