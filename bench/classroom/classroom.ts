@@ -1,12 +1,13 @@
 /**
- * A class in real tabs: a host opens a room on the page, guests join by its link, and all train.
- * Then the guests of one browser leave at once, and as many join.
+ * A class in real tabs: a host joins a room, guests follow by its link, and all train. Then the
+ * guests of one browser leave at once, and as many join.
  */
 import { DIST } from '../../launcher/build.ts';
 import type { Io } from '../../launcher/io.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
-import type { EngineEvent } from '../../src/protocol/events.ts';
+import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
 import type { AlgorithmName } from '../../src/spec/algorithms.ts';
+import { parseJob } from '../../src/spec/job.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { Register, type TabRecord } from './register.ts';
 import { TabGroup } from './tabGroup.ts';
@@ -19,70 +20,63 @@ interface ClassOptions {
 }
 
 /**
- * Deadlines in milliseconds: until a button of the page works, all tabs are ready, steps are taken,
- * and the world has changed. They are about ten times what 30 tabs need on two cores.
+ * Deadlines in milliseconds: until the host is admitted, steps are taken, and the world has
+ * changed. They are about ten times what 30 tabs need on two cores.
  */
-const PAGE_MS = 60_000;
-const READY_MS = 600_000;
+const ADMISSION_MS = 60_000;
 const STEPS_MS = 600_000;
 const CHANGE_MS = 600_000;
 
-/** Name of the tab that opens the room. */
-const HOST = 'host';
 /** The run does not end by itself. */
-const JOB = { job: 'digits', model: 'mlp', batchSize: '8', epochs: '1000', transport: 'webrtc' };
+const JOB = { job: 'digits', model: 'mlp', batchSize: 8, epochs: 1000, transport: 'webrtc' };
+/** Any number of tabs may leave and join, as in rooms that are opened on the page. */
+const ANY_SIZE = { min: 1, max: MAX_WORLD_SIZE };
 
 export class Classroom {
   readonly register: Register;
   readonly #options: ClassOptions;
   readonly #io: Io;
   readonly #server: SignalingServer;
+  /** Address of the room. */
+  readonly #url: string;
   readonly #groups: TabGroup[] = [];
   /** The different errors of pages, to log each only once. */
   readonly #errors = new Set<string>();
-  #room: string | null = null;
-  /** Names of the members that the room shows as ready. */
-  #ready: ReadonlySet<string> = new Set();
 
-  private constructor(options: ClassOptions, io: Io, server: SignalingServer) {
+  private constructor(options: ClassOptions, io: Io, server: SignalingServer, room: string) {
     this.#options = options;
     this.#io = io;
     this.#server = server;
+    this.#url = `${server.url}/#${room}`;
     this.register = new Register(io.signal);
   }
 
+  /** Opens a room whose run starts when all tabs are ready. */
   static async open(options: ClassOptions, io: Io): Promise<Classroom> {
-    return new Classroom(options, io, await startSignaling({ dist: DIST }));
+    const server = await startSignaling({ dist: DIST });
+    const job = parseJob({ ...JOB, algorithm: options.algorithm });
+    return new Classroom(options, io, server, await server.openRoom({ job, startAt: options.tabs, nodes: ANY_SIZE }));
   }
 
   /**
-   * The host opens a room, all guests join, and the host starts the run. Resolves with the seconds
-   * from the host's admission to the first step.
+   * The host and then all guests join, and the run starts. Resolves with the seconds from the
+   * host's admission to the first step.
    *
-   * @throws (rejects) as `Register.until`.
+   * @throws (rejects) as `Register.all`.
    */
   async begin(): Promise<number> {
-    const { tabs, groupSize, algorithm } = this.#options;
+    const { tabs, groupSize } = this.#options;
     const guests = Array.from({ length: tabs - 1 }, (_, i) => `guest-${i + 1}`);
     // All browsers are started before the measurement, because the machines of a class run already.
     const hostGroup = await this.#launch();
     const groups = [];
     for (let i = 0; i < guests.length; i += groupSize) groups.push(await this.#launch());
 
-    this.register.add(HOST);
-    const query = new URLSearchParams({ lang: 'en', name: HOST, ...JOB, algorithm });
-    const page = await hostGroup.open(HOST, `${this.#server.url}/#new?${query}`);
-    const click = (name: string): Promise<void> =>
-      page.getByRole('button', { name, exact: true }).click({ timeout: PAGE_MS });
-    await click('Open the room');
-    await this.register.until('were admitted', PAGE_MS, () => (this.#room === null ? [HOST] : []));
+    await this.#join(hostGroup, ['host']);
+    await this.register.all('were admitted', ADMISSION_MS, ({ isAdmitted }) => isAdmitted);
     const admittedAt = systemClock.now();
-    this.#io.err(`${tabs} tabs in ${this.#groups.length} browsers join room ${this.#room} ...`);
+    this.#io.err(`${tabs} tabs in ${this.#groups.length} browsers join ${this.#url} ...`);
     await Promise.all(groups.map((group, i) => this.#join(group, guests.slice(i * groupSize, (i + 1) * groupSize))));
-    const unready = (): string[] => this.register.names.filter((name) => !this.#ready.has(name));
-    await this.register.until('were ready', READY_MS, unready);
-    this.#io.err('All tabs are ready. The host starts the run ...');
-    await click('Start');
     await this.register.all('took a step', STEPS_MS, ({ steps }) => steps > 0);
     return (this.register.steps[0]!.seenAt - admittedAt) / 1000;
   }
@@ -135,14 +129,14 @@ export class Classroom {
   }
 
   async #stepTogether(): Promise<void> {
-    const { length } = this.register.names;
-    const isTogether = ({ worldSize, steps }: TabRecord): boolean => worldSize === length && steps > 0;
-    await this.register.all(`took a step in a world of ${length} ranks`, CHANGE_MS, isTogether);
+    const { size } = this.register;
+    const isTogether = ({ worldSize, steps }: TabRecord): boolean => worldSize === size && steps > 0;
+    await this.register.all(`took a step in a world of ${size} ranks`, CHANGE_MS, isTogether);
   }
 
   async #launch(): Promise<TabGroup> {
     const group = await TabGroup.launch({
-      onevent: (tab, event) => this.#onEvent(tab, event),
+      onevent: (tab, event) => this.register.on(tab, event),
       ondeath: (tab, message) => this.register.fail(tab, message),
       onerror: (tab, message) => this.#note(tab, message),
     });
@@ -152,15 +146,7 @@ export class Classroom {
 
   async #join(group: TabGroup, names: readonly string[]): Promise<void> {
     for (const name of names) this.register.add(name);
-    await Promise.all(names.map((name) => group.open(name, `${this.#server.url}/#${this.#room}?name=${name}&auto`)));
-  }
-
-  #onEvent(tab: string, event: EngineEvent): void {
-    if (tab === HOST && event.type === 'admitted') this.#room = event.room;
-    if (tab === HOST && event.type === 'room') {
-      this.#ready = new Set(event.members.filter(({ device }) => device !== null).map(({ name }) => name));
-    }
-    this.register.on(tab, event);
+    await group.open(names, this.#url);
   }
 
   #note(tab: string, message: string): void {

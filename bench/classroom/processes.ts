@@ -34,6 +34,11 @@ export function memoryOf(pid: number): number {
   return Number(kib) * 1024;
 }
 
+/** Returns the memory of a process and all its descendants in bytes; see {@link memoryOf}. */
+export function memoryOfTree(root: number): number {
+  return processTree(root).reduce((sum, pid) => sum + memoryOf(pid), 0);
+}
+
 /** Kills a process and all its descendants at once, without any clean-up. */
 export function killTree(root: number): void {
   // The root is first in the tree, because it would restart its descendants.

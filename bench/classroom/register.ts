@@ -9,14 +9,13 @@ import { PeergradError, TimeoutError } from '../../src/util/errors.ts';
 export interface TabRecord {
   /** The latest state, as a sentence. */
   detail: string;
+  /** Whether the room has admitted the tab. */
+  isAdmitted: boolean;
   /** World size of the tab's generation; 0 before the first. */
   worldSize: number;
   /** Steps in the tab's generation. */
   steps: number;
 }
-
-/** Names of the tabs that have not done something yet. */
-type Missing = () => readonly string[];
 
 export class Register {
   /** Steps of all tabs in the order of time, with that time in milliseconds. */
@@ -26,19 +25,19 @@ export class Register {
   readonly #tabs = new Map<string, TabRecord>();
   readonly #signal: AbortSignal;
   #failure: PeergradError | null = null;
-  #wait: { missing: Missing; done: Deferred<void> } | null = null;
+  #wait: { isDone: (tab: TabRecord) => boolean; done: Deferred<void> } | null = null;
 
   constructor(signal: AbortSignal) {
     this.#signal = signal;
   }
 
-  /** Names of the tabs that are in the class. */
-  get names(): string[] {
-    return [...this.#tabs.keys()];
+  /** Number of tabs that are in the class. */
+  get size(): number {
+    return this.#tabs.size;
   }
 
   add(name: string): void {
-    this.#tabs.set(name, { detail: 'loading the page', worldSize: 0, steps: 0 });
+    this.#tabs.set(name, { detail: 'loading the page', isAdmitted: false, worldSize: 0, steps: 0 });
   }
 
   /** Removes a tab. Its later events are ignored. */
@@ -50,6 +49,7 @@ export class Register {
     const tab = this.#tabs.get(name);
     if (tab === undefined) return;
     if (event.type === 'state') tab.detail = event.detail;
+    if (event.type === 'admitted') tab.isAdmitted = true;
     if (event.type === 'generation') Object.assign(tab, { worldSize: event.worldSize, steps: 0 });
     if (event.type === 'algorithm') this.algorithms.add(event.algorithm);
     if (event.type === 'step') {
@@ -70,25 +70,18 @@ export class Register {
   /**
    * Resolves when all tabs of the class are so that `isDone` returns true.
    *
-   * @throws (rejects) as `until`.
-   */
-  async all(what: string, ms: number, isDone: (tab: TabRecord) => boolean): Promise<void> {
-    await this.until(what, ms, () => [...this.#tabs].filter(([, tab]) => !isDone(tab)).map(([name]) => name));
-  }
-
-  /**
-   * Resolves when no tab is missing. `missing` is called after every event.
-   *
    * @throws (rejects) TimeoutError with the missing tabs after `ms` milliseconds; PeergradError if
    *   a tab fails; the reason of the signal when it is aborted.
    */
-  async until(what: string, ms: number, missing: Missing): Promise<void> {
+  async all(what: string, ms: number, isDone: (tab: TabRecord) => boolean): Promise<void> {
     const done = deferred();
-    this.#wait = { missing, done };
+    this.#wait = { isDone, done };
     this.#check();
     const late = (): Error => {
-      const absent = missing().map((name) => `${name} (${this.#tabs.get(name)?.detail ?? 'not in the class'})`);
-      return new TimeoutError(`Not all tabs ${what} within ${ms / 1000} s. Missing: ${absent.join(', ')}.`);
+      const missing = [...this.#tabs]
+        .filter(([, tab]) => !isDone(tab))
+        .map(([name, { detail }]) => `${name} (${detail})`);
+      return new TimeoutError(`Not all tabs ${what} within ${ms / 1000} s. Missing: ${missing.join(', ')}.`);
     };
     try {
       await unlessAborted(this.#signal, withinDeadline(systemClock, ms, done.promise, late));
@@ -100,6 +93,6 @@ export class Register {
   /** Ends the wait if its condition is true now. */
   #check(): void {
     if (this.#failure !== null) this.#wait?.done.reject(this.#failure);
-    else if (this.#wait?.missing().length === 0) this.#wait.done.resolve();
+    else if (this.#wait && [...this.#tabs.values()].every(this.#wait.isDone)) this.#wait.done.resolve();
   }
 }

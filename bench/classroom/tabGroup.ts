@@ -1,43 +1,29 @@
 /** Tabs in a browser of their own, as on one laptop of a class. */
 import { launchBrowser, type Browser } from '../../launcher/browser/browser.ts';
-import { loadPage, ownProfile, watchPage } from '../../launcher/browser/tabs.ts';
-import type { EngineEvent } from '../../src/protocol/events.ts';
+import { openTabs } from '../../launcher/browser/tabs.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { withinDeadline } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { TimeoutError } from '../../src/util/errors.ts';
-import { killTree, memoryOf, processTree } from './processes.ts';
+import { killTree, memoryOfTree } from './processes.ts';
 
-type Profile = Awaited<ReturnType<typeof ownProfile>>;
-type Page = Awaited<ReturnType<Profile['newPage']>>;
-
-interface TabListener {
-  onevent: (tab: string, event: EngineEvent) => void;
-  /** The tab has crashed. */
-  ondeath: (tab: string, message: string) => void;
-  /** The page logged an error; it may continue. */
-  onerror: (tab: string, message: string) => void;
-}
+/** Receives the tabs' events, deaths and errors. */
+type TabListener = Pick<Parameters<typeof openTabs>[1], 'onevent' | 'ondeath' | 'onerror'>;
 
 /** Milliseconds until a killed browser must have ended, also while all cores are busy. */
 const KILL_MS = 30_000;
 
 export class TabGroup {
-  readonly names: string[] = [];
+  /** Names of the tabs; none before they are opened. */
+  names: readonly string[] = [];
   readonly #browser: Browser;
   readonly #pid: number;
-  readonly #profile: Profile;
-  readonly #pages: Map<Page, string>;
   readonly #listener: TabListener;
 
-  private constructor(
-    browser: Browser,
-    pid: number,
-    shared: { profile: Profile; pages: Map<Page, string>; listener: TabListener },
-  ) {
+  private constructor(browser: Browser, pid: number, listener: TabListener) {
     this.#browser = browser;
     this.#pid = pid;
-    ({ profile: this.#profile, pages: this.#pages, listener: this.#listener } = shared);
+    this.#listener = listener;
   }
 
   /** Starts the browser. @throws (rejects) PeergradError if it does not start. */
@@ -46,32 +32,24 @@ export class TabGroup {
     const cdp = await browser.newBrowserCDPSession();
     const { processInfo } = await cdp.send('SystemInfo.getProcessInfo');
     await cdp.detach();
-    const pid = processInfo.find(({ type }) => type === 'browser')!.id;
-    const pages = new Map<Page, string>();
-    const profile = await ownProfile(browser, {
-      // Pupils see their pages.
-      isSeen: true,
-      onevent: (page, event) => listener.onevent(pages.get(page) ?? '?', event as EngineEvent),
-    });
-    return new TabGroup(browser, pid, { profile, pages, listener });
+    return new TabGroup(browser, processInfo.find(({ type }) => type === 'browser')!.id, listener);
   }
 
-  /** Opens a tab. @throws (rejects) PeergradError if the page cannot be loaded. */
-  async open(name: string, url: string): Promise<Page> {
-    this.names.push(name);
-    const page = await this.#profile.newPage();
-    this.#pages.set(page, name);
-    watchPage(page, {
-      ondeath: (message) => this.#listener.ondeath(name, message),
-      onerror: (message) => this.#listener.onerror(name, message),
-    });
-    await loadPage(page, url);
-    return page;
+  /**
+   * Opens all tabs of the group, which join the room at `url` by themselves.
+   *
+   * @throws (rejects) PeergradError if the page cannot be loaded.
+   */
+  async open(names: readonly string[], url: string): Promise<void> {
+    this.names = names;
+    const tabs = names.map((name) => ({ name, url: `${url}?name=${name}&auto` }));
+    // Pupils see their pages.
+    await openTabs([this.#browser], { tabs, isSeen: true, ...this.#listener });
   }
 
   /** Returns the memory of all processes of the browser, in bytes. */
   memory(): number {
-    return processTree(this.#pid).reduce((sum, pid) => sum + memoryOf(pid), 0);
+    return memoryOfTree(this.#pid);
   }
 
   /**

@@ -47,8 +47,8 @@ export async function measure(
   { gpu, limitMs }: MeasureOptions,
   { open, clock, signal, log, save }: Surroundings,
 ): Promise<GpuBenchResult> {
-  const pages = new Pages(open, { clock, signal, limitMs });
-  const { adapter, browser } = await pages.use(async (page) => ({
+  const onPage = pagesUntil(clock.now() + limitMs, { open, clock, signal });
+  const { adapter, browser } = await onPage(async (page) => ({
     adapter: await withinDeadline(clock, ADAPTER_MS, page.measure('adapter', null), noAdapter).catch(
       (error: unknown) => {
         throw gpu === 'hardware' ? noGpu(errorMessageOf(error)) : error;
@@ -83,71 +83,53 @@ export async function measure(
 
   for (const size of MATRIX_SIZES.gpu) {
     await attempt(`products of ${size}`, MATRIX_SIZES[kind].includes(size), async () => {
-      matmul.push(...(await pages.use((page) => page.measure('measureMatMul', size))));
+      matmul.push(...(await onPage((page) => page.measure('measureMatMul', size))));
     });
   }
   for (const model of MODEL_NAMES) {
     const batch = BATCHES[model][kind];
     await attempt(model, batch !== null, async () => {
-      models.push(await measureModel(pages, model, batch!));
+      models.push(await measureModel(onPage, model, batch!));
     });
   }
   return result;
 }
 
 /** Measures the memory of each loop in a fresh browser, and then all loops in turn. */
-async function measureModel(pages: Pages, model: GpuModel, batch: number): Promise<ModelResult> {
+async function measureModel(onPage: OnPage, model: GpuModel, batch: number): Promise<ModelResult> {
   const gpuBytes: ByLoop<number> = { plain: 0, stock: 0, own: 0 };
   for (const loop of LOOPS) {
-    gpuBytes[loop] = await pages.use((page) => page.measure('memoryOf', { loop, model, batch }));
+    gpuBytes[loop] = await onPage((page) => page.measure('memoryOf', { loop, model, batch }));
   }
-  return { model, batch, ...(await pages.use((page) => page.measure('takeTurns', { model, batch }))), gpuBytes };
+  return { model, batch, ...(await onPage((page) => page.measure('takeTurns', { model, batch }))), gpuBytes };
 }
 
 class OutOfTime extends TimeoutError {}
 
-/** Pages in fresh browsers, until the time limit. */
-class Pages {
-  readonly #open: () => Promise<GpuPage>;
-  readonly #clock: Clock;
-  readonly #signal: AbortSignal;
-  readonly #endsAt: number;
+/** Opens the page in a fresh browser for `work`. */
+type OnPage = <Result>(work: (page: GpuPage) => Promise<Result>) => Promise<Result>;
 
-  constructor(
-    open: () => Promise<GpuPage>,
-    { clock, signal, limitMs }: Pick<Surroundings, 'clock' | 'signal'> & Pick<MeasureOptions, 'limitMs'>,
-  ) {
-    this.#open = open;
-    this.#clock = clock;
-    this.#signal = signal;
-    this.#endsAt = clock.now() + limitMs;
-  }
-
-  /**
-   * @throws (rejects) OutOfTime at the time limit, the reason of the signal when it is aborted, and
-   *   the errors of `work`.
-   */
-  async use<Result>(work: (page: GpuPage) => Promise<Result>): Promise<Result> {
-    if (this.#clock.now() >= this.#endsAt) throw late();
-    const opening = this.#open();
-    let page: GpuPage;
-    try {
-      page = await this.#inTime(opening);
-    } catch (error) {
+/**
+ * Returns a function that opens pages until the time `endsAt`. It rejects with OutOfTime from then
+ * on, with the reason of the signal when it is aborted, and with the errors of `work`.
+ */
+function pagesUntil(endsAt: number, { open, clock, signal }: Pick<Surroundings, 'open' | 'clock' | 'signal'>): OnPage {
+  const inTime = <Result>(promise: Promise<Result>): Promise<Result> =>
+    unlessAborted(signal, withinDeadline(clock, endsAt - clock.now(), promise, late));
+  return async (work) => {
+    if (clock.now() >= endsAt) throw late();
+    const opening = open();
+    const page = await inTime(opening).catch((error: unknown) => {
       // The browser may still start.
       void opening.then((opened) => opened.close()).catch(() => {});
       throw error;
-    }
+    });
     try {
-      return await this.#inTime(work(page));
+      return await inTime(work(page));
     } finally {
       await page.close();
     }
-  }
-
-  #inTime<Result>(promise: Promise<Result>): Promise<Result> {
-    return unlessAborted(this.#signal, withinDeadline(this.#clock, this.#endsAt - this.#clock.now(), promise, late));
-  }
+  };
 }
 
 const late = (): Error => new OutOfTime('The time limit was reached. Raise it with --minutes.');

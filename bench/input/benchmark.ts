@@ -9,7 +9,7 @@ import { train } from '../../launcher/commands/run.ts';
 import type { Io } from '../../launcher/io.ts';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
 import { table } from '../../tools/report/table.ts';
-import { memoryOf, processTree } from '../classroom/processes.ts';
+import { memoryOfTree } from '../classroom/processes.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
 import { listOf, oneOf, option, tabsOption } from '../command/options.ts';
 import { INPUT_KINDS, type InputKind } from './data.ts';
@@ -84,10 +84,7 @@ async function measureKind(
   };
   let memory = 0;
   const look = setInterval(() => {
-    memory = Math.max(
-      memory,
-      processTree(process.pid).reduce((sum, pid) => sum + memoryOf(pid), 0),
-    );
+    memory = Math.max(memory, memoryOfTree(process.pid));
   }, LOOK_MS);
   try {
     const trained = { tabs, data, job, model: 'mlp', batch: BATCH, steps, hashEvery: 50 };

@@ -10,24 +10,18 @@ export type TabPeer = (typeof TAB_PEERS)[number];
 export const PEERS = [...TAB_PEERS, 'pytorch'] as const;
 export type PeerName = (typeof PEERS)[number];
 
-interface PeerModel {
-  /** Samples of a step. */
-  batch: number;
-  backends: readonly PeerBackend[];
-}
-
-export const MODEL_NAMES = ['mlp', 'mlp-1024', 'cnn', 'gpt-tiny', 'gpt-small', 'nanogpt'] as const;
-export type ModelName = (typeof MODEL_NAMES)[number];
-
-export const MODELS: Record<ModelName, PeerModel> = {
+/** For each model, the samples of a step, and its backends. */
+export const MODELS = {
   mlp: { batch: 32, backends: BACKENDS },
   'mlp-1024': { batch: 32, backends: BACKENDS },
   cnn: { batch: 32, backends: BACKENDS },
   'gpt-tiny': { batch: 8, backends: BACKENDS },
   'gpt-small': { batch: 1, backends: BACKENDS },
   // nanoGPT's recipe for a CPU has 12 windows a step: those of two tabs.
-  nanogpt: { batch: 6, backends: ['wasm'] },
+  nanogpt: { batch: 6, backends: ['wasm'] as readonly PeerBackend[] },
 };
+export type ModelName = keyof typeof MODELS;
+export const MODEL_NAMES = Object.keys(MODELS) as ModelName[];
 
 /** Batches of samples. Step s trains on batch s modulo this number. */
 export const BATCHES = 8;
