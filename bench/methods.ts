@@ -124,7 +124,7 @@ function runTrials(orders: readonly (TrialOrder & { name: string })[], io: Io): 
     try {
       return await child.next<TrialResult>();
     } finally {
-      await child.stop();
+      await child.kill();
     }
   });
 }

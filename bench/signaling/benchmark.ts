@@ -75,7 +75,7 @@ async function measure({ clients, storm }: SignalingBenchOptions, io: Io): Promi
       joinStorm: { clients: storm, ms: Math.round(stormed.ms), failures: stormed.failures },
     };
   } finally {
-    await Promise.all([crowd.stop(), server.stop()]);
+    await Promise.all([crowd.kill(), server.kill()]);
   }
 }
 
@@ -117,25 +117,21 @@ function problemsOf({ failures, joinStorm }: SignalingResult): string[] {
   ];
 }
 
-function signalingTable({ clients, failures, bytesPerConnection, relayMs, joinStorm }: SignalingResult): string {
-  return table(
-    ['signaling', 'value'],
-    [
-      ['clients connected', String(clients - failures)],
-      ['bytes per connection', String(bytesPerConnection)],
-      ['relay, median, ms', relayMs.median.toFixed(3)],
-      ['relay, p99, ms', relayMs.p99.toFixed(3)],
-      [`join of ${joinStorm.clients} at once, ms`, String(joinStorm.ms)],
-    ],
-  );
-}
-
-function section(result: SignalingResult): string {
+function section({ clients, failures, bytesPerConnection, relayMs, joinStorm }: SignalingResult): string {
   return `## The signaling server
 
 \`npm run -s bench -- signaling\`: the server runs in one process, and all clients in another one on the same cores. A signal has 2 KiB.
 
-${signalingTable(result)}
+${table(
+  ['signaling', 'value'],
+  [
+    ['clients connected', String(clients - failures)],
+    ['bytes per connection', String(bytesPerConnection)],
+    ['relay, median, ms', relayMs.median.toFixed(3)],
+    ['relay, p99, ms', relayMs.p99.toFixed(3)],
+    [`join of ${joinStorm.clients} at once, ms`, String(joinStorm.ms)],
+  ],
+)}
 `;
 }
 

@@ -43,14 +43,9 @@ export class LoadGenerator {
     return answer;
   }
 
-  /** Kills the process, as if it crashed. */
+  /** Kills the process, as if it crashed. Resolves when it has ended. */
   async kill(): Promise<void> {
     this.#process.kill('SIGKILL');
-    await this.#gone.catch(() => {});
-  }
-
-  async stop(): Promise<void> {
-    this.#process.kill();
     await this.#gone.catch(() => {});
   }
 }

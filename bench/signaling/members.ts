@@ -11,13 +11,14 @@ import type { PeerSignal } from '../../src/protocol/linkSignal.ts';
 import { DeltaDecoder } from '../../src/protocol/deltaDecoder.ts';
 import type { SentMessage } from '../../src/protocol/deltas.ts';
 import { deferred } from '../../src/util/deferred.ts';
+import { socketUrl } from '../../src/util/socketUrl.ts';
 import { DEFAULT_LIMITS } from '../../signaling/limits.ts';
 
 type Of<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
 
 /** Opens a WebSocket to the server at the http address `url`. */
 export function socketTo(url: string): WebSocket {
-  return new WebSocket(url.replace(/^http/, 'ws') + SIGNALING_PATH, { perMessageDeflate: false });
+  return new WebSocket(socketUrl(SIGNALING_PATH, url), { perMessageDeflate: false });
 }
 
 /** The WebSocket of a member. */

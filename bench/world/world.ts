@@ -72,7 +72,7 @@ export class World {
     } finally {
       if (browser) await closeBrowser(browser);
       for (const { member } of world.#members) member.leave();
-      await server.stop();
+      await server.kill();
       await remove();
     }
   }

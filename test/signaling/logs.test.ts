@@ -7,7 +7,7 @@ import type { ServerOptions, ServerReply } from '../../bench/signaling/serverPro
 import { enter, TestMember } from './helpers.ts';
 
 let child: LoadGenerator | null = null;
-afterEach(() => child?.stop());
+afterEach(() => child?.kill());
 
 test('the log of a whole run at level trace contains no secrets', async () => {
   const ice = { stun: [], turn: ['turn:relay.example:3478'], turnSecret: 'north', relayOnly: false };

@@ -192,7 +192,7 @@ describe.skipIf(!hasRedis)('a process that ends', () => {
   const gone = { code: 1012, reason: 'The server process of the other end is gone.' };
   const children: LoadGenerator[] = [];
   afterEach(async () => {
-    while (children.length > 0) await children.pop()!.stop();
+    while (children.length > 0) await children.pop()!.kill();
   });
 
   test('because it is killed: the ends of its links in other processes are closed within seconds', async () => {

@@ -34,7 +34,7 @@ vi.setConfig({ testTimeout: 20_000 + MESSAGES });
 
 let children: LoadGenerator[] = [];
 afterEach(async () => {
-  await Promise.all(children.map((child) => child.stop()));
+  await Promise.all(children.map((child) => child.kill()));
   children = [];
 });
 
