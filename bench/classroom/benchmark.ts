@@ -76,11 +76,11 @@ async function runClass(tabs: number, algorithm: AlgorithmName, io: Io): Promise
     await room.train(WARM_UP + MEASURED);
     const stepMs = mediansOfFields(register.steps.filter(({ step }) => step >= WARM_UP).map(({ ms }) => ms));
     const memoryMbPerTab = room.memory() / tabs / 1e6;
-    const { names, seconds: secondsAfterLeave } = await room.leave();
-    const secondsAfterJoin = await room.grow(names.length);
+    const { left, seconds: secondsAfterLeave } = await room.leave();
+    const secondsAfterJoin = await room.grow(left);
     return {
       ...{ algorithm, used: [...register.algorithms], secondsToFirstStep, stepMs, memoryMbPerTab },
-      ...{ left: names.length, secondsAfterLeave, secondsAfterJoin },
+      ...{ left, secondsAfterLeave, secondsAfterJoin },
     };
   } finally {
     await room.close();

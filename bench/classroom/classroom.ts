@@ -92,10 +92,10 @@ export class Classroom {
   }
 
   /**
-   * The guests of one browser leave at once. Resolves with their names, and with the seconds until
+   * The guests of one browser leave at once. Resolves with their number, and with the seconds until
    * all others have taken a step without them.
    */
-  async leave(): Promise<{ names: readonly string[]; seconds: number }> {
+  async leave(): Promise<{ left: number; seconds: number }> {
     const [group] = this.#groups.splice(1, 1);
     const { names } = group!;
     this.#io.err(`${names.length} tabs leave ...`);
@@ -103,7 +103,7 @@ export class Classroom {
     for (const name of names) this.register.remove(name);
     await group!.kill();
     await this.#stepTogether();
-    return { names, seconds: (systemClock.now() - leftAt) / 1000 };
+    return { left: names.length, seconds: (systemClock.now() - leftAt) / 1000 };
   }
 
   /**

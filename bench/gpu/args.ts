@@ -9,11 +9,18 @@ export const LOOPS = ['plain', 'stock', 'own'] as const;
 export type LoopName = (typeof LOOPS)[number];
 export type ByLoop<T> = Record<LoopName, T>;
 
-export const MODEL_NAMES = [
-  ...(['mlp', 'mlp-1024', 'cnn'] as const),
-  ...(['gpt-tiny', 'gpt-small', 'gpt-medium', 'gpt-large'] as const),
-] as const;
-export type GpuModel = (typeof MODEL_NAMES)[number];
+/** Samples of a step on a GPU, as in training runs, and in software; `null`: not measured there. */
+export const BATCHES = {
+  mlp: { gpu: 32, software: 32 },
+  'mlp-1024': { gpu: 32, software: 32 },
+  cnn: { gpu: 32, software: 8 },
+  'gpt-tiny': { gpu: 8, software: 8 },
+  'gpt-small': { gpu: 16, software: 1 },
+  'gpt-medium': { gpu: 16, software: null },
+  'gpt-large': { gpu: 16, software: null },
+};
+export type GpuModel = keyof typeof BATCHES;
+export const MODEL_NAMES = Object.keys(BATCHES) as GpuModel[];
 
 export interface Batch {
   model: GpuModel;

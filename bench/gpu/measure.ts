@@ -3,19 +3,17 @@ import type { Clock } from '../../src/util/clock.ts';
 import { unlessAborted, withinDeadline } from '../../src/util/deadline.ts';
 import { errorMessageOf, PeergradError, TimeoutError } from '../../src/util/errors.ts';
 import { SOFTWARE_RENDERER } from '../../src/util/gpuAdapter.ts';
-import { LOOPS, MODEL_NAMES, type ByLoop, type GpuBenchResult, type GpuModel, type ModelResult } from './args.ts';
+import {
+  BATCHES,
+  LOOPS,
+  MODEL_NAMES,
+  type ByLoop,
+  type GpuBenchResult,
+  type GpuModel,
+  type ModelResult,
+} from './args.ts';
 import type { BrowserChoice, GpuPage } from './browsers.ts';
 
-/** Samples of a step on a GPU, as in training runs, and in software; `null`: not measured there. */
-const BATCHES: Record<GpuModel, { gpu: number; software: number | null }> = {
-  mlp: { gpu: 32, software: 32 },
-  'mlp-1024': { gpu: 32, software: 32 },
-  cnn: { gpu: 32, software: 8 },
-  'gpt-tiny': { gpu: 8, software: 8 },
-  'gpt-small': { gpu: 16, software: 1 },
-  'gpt-medium': { gpu: 16, software: null },
-  'gpt-large': { gpu: 16, software: null },
-};
 const MATRIX_SIZES = { gpu: [256, 512, 1024, 2048, 4096], software: [256, 512] };
 /** A browser without a GPU driver may never answer. The engine waits 10 s for an adapter. */
 const ADAPTER_MS = 30_000;

@@ -2,7 +2,7 @@
 import { loadJobTask } from '../../src/engine/tasks/loadJobTask.ts';
 import type { TrainingTask } from '../../src/engine/tasks/task.ts';
 import { variablesOf } from '../../src/parallel/backward/flatten.ts';
-import { GPT_PRESETS, type GptPresetName } from '../../src/spec/gpt.ts';
+import { GPT_PRESETS, type GptModel } from '../../src/spec/gpt.ts';
 import { parseJob } from '../../src/spec/job.ts';
 import type { GpuModel } from './args.ts';
 
@@ -23,9 +23,9 @@ const WIDE_MLP = {
   },
 };
 
-const gpt = (size: GptPresetName): Record<string, unknown> => ({
+export const gptJob = (model: Partial<GptModel>): Record<string, unknown> => ({
   job: 'gpt',
-  gpt: { ...GPT_PRESETS[size].model, prompt: '\n' },
+  gpt: { ...GPT_PRESETS.small.model, prompt: '\n', ...model },
   data: { kind: 'built-in' },
 });
 
@@ -33,10 +33,10 @@ export const JOBS: Record<GpuModel, Record<string, unknown>> = {
   mlp: { job: 'digits', model: 'mlp', hidden: 64 },
   'mlp-1024': { job: 'digits', model: WIDE_MLP },
   cnn: { job: 'digits', model: 'cnn' },
-  'gpt-tiny': gpt('tiny'),
-  'gpt-small': gpt('small'),
-  'gpt-medium': gpt('medium'),
-  'gpt-large': gpt('large'),
+  'gpt-tiny': gptJob(GPT_PRESETS.tiny.model),
+  'gpt-small': gptJob(GPT_PRESETS.small.model),
+  'gpt-medium': gptJob(GPT_PRESETS.medium.model),
+  'gpt-large': gptJob(GPT_PRESETS.large.model),
 };
 
 export interface BenchModel {

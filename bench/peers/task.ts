@@ -7,15 +7,11 @@ import type { TrainingTask } from '../../src/engine/tasks/task.ts';
 import { variablesOf } from '../../src/parallel/backward/flatten.ts';
 import { GPT_PRESETS, type GptModel } from '../../src/spec/gpt.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
-import { JOBS } from '../gpu/models.ts';
+import { gptJob, JOBS } from '../gpu/models.ts';
 import { ADAM, BATCHES, MODELS, type ModelName, type Problem } from './args.ts';
 
 /** All libraries train without dropout, whose random numbers differ between them. */
-const gpt = (fields: Partial<GptModel>): Record<string, unknown> => ({
-  job: 'gpt',
-  gpt: { ...GPT_PRESETS.small.model, prompt: '\n', ...fields, dropout: 0 },
-  data: { kind: 'built-in' },
-});
+const gpt = (fields: Partial<GptModel>): Record<string, unknown> => gptJob({ ...fields, dropout: 0 });
 
 const FIELDS: Record<ModelName, Record<string, unknown>> = {
   mlp: JOBS.mlp,

@@ -4,22 +4,16 @@
  * the fitted costs, larger worlds on other networks are simulated.
  */
 import type { Io } from '../../launcher/io.ts';
-import { wholeNumber } from '../../launcher/options/jobOptions.ts';
 import type { NetworkCosts } from '../../src/collectives/plans/costModel.ts';
 import { ALL_REDUCE_NAMES, type AllReduceName } from '../../src/spec/algorithms.ts';
 import { measureRings } from '../allreduce/benchmark.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
-import { option } from '../command/options.ts';
 import { median } from '../../src/util/statistics.ts';
 import { drawPanels } from '../../tools/report/plot.ts';
 import { table } from '../../tools/report/table.ts';
 import { World } from '../world/world.ts';
 import { crossValidate, fitCosts, type Sample } from './fit.ts';
 import { fastestOf, type GrowthRow, NETWORKS, simulateGrowth, WORLDS } from './growth.ts';
-
-interface ScaleOptions {
-  ranks: number;
-}
 
 const TABS = [2, 3, 4, 6, 8];
 const SIZES = [1, 4, 16, 64, 256, 1024].map((kibibytes) => 1024 * kibibytes);
@@ -28,17 +22,16 @@ const BUDGET_MS = 1000;
 const FIFTH = 0.2;
 
 /** @throws (rejects) PeergradError if a tab fails. */
-async function measure({ ranks }: ScaleOptions, io: Io): Promise<ScaleResult> {
+async function measure(_options: object, io: Io): Promise<ScaleResult> {
   const rings = await measureRings({ tabs: TABS, bytes: SIZES, transport: 'webrtc', budgetMs: BUDGET_MS }, io);
   const samples = rings.map(({ n, bytes, medianMs }) => ({ n, bytes, ms: medianMs }));
   const combineMsPerByte = median(await World.use(2, io, {}, (world) => world.run('combine', null)));
   const costs = fitCosts(samples, combineMsPerByte);
   const errors = crossValidate(samples, combineMsPerByte).map(({ error }) => Math.abs(error));
-  const worlds = WORLDS.filter((n) => n <= ranks);
   return {
     ...{ costs, samples, worstError: Math.max(...errors) },
     withinFifth: errors.filter((error) => error <= FIFTH).length / errors.length,
-    growth: simulateGrowth(costs, worlds, io.err),
+    growth: simulateGrowth(costs, WORLDS, io.err),
   };
 }
 
@@ -114,14 +107,11 @@ except the smallest and the largest is predicted by a fit to all other sizes. La
   ].join('\n\n');
 }
 
-/** Maximum world size that can be simulated in reasonable time. */
-const MAX_SIMULATED = 1024;
-
 export const scale = defineBenchmark({
   name: 'scale',
   description:
     'measure how the time of an all-reduce grows with the world size: fit the cost model to tabs, and simulate larger worlds',
-  options: [option('--ranks <n>', 'largest world size to simulate', wholeNumber(2, MAX_SIMULATED), MAX_SIMULATED)],
+  options: [],
   measure,
   draw,
   section,

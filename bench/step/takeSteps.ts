@@ -8,17 +8,14 @@ import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { crossEntropySum } from '../../src/gpu/kernels/crossEntropy.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
+import type { DistributedDataParallelOptions } from '../../src/parallel/ddp/options.ts';
 import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { createRng } from '../../src/util/rng.ts';
 import { mediansOfFields } from '../../src/util/statistics.ts';
 import type { WorkerRank } from '../world/rank.ts';
 
-/** Bucket sizes of DistributedDataParallel. */
-interface BucketSizes {
-  firstBucketBytes: number;
-  bucketCapBytes: number;
-}
+type BucketSizes = Pick<DistributedDataParallelOptions, 'firstBucketBytes' | 'bucketCapBytes'>;
 
 interface StepArgs {
   /** Samples of this rank in a step. */

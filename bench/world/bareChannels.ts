@@ -1,5 +1,4 @@
 /** Data channels without simple-peer and frames. Benchmarks compare links with them. */
-import type { FrameChannel } from '../../src/transport/frameChannel.ts';
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
 
 /** A signal between two pages that open a bare channel. */
@@ -8,18 +7,13 @@ export type PageSignal = { for: 'page' } & (
   | { candidate: RTCIceCandidateInit }
 );
 
-type RawChannel = Pick<
-  FrameChannel,
-  'binaryType' | 'bufferedAmount' | 'bufferedAmountLowThreshold' | 'onbufferedamountlow' | 'onmessage' | 'send'
->;
-
 /** A channel that queues received messages until it has a handler. */
 export class BareChannel {
-  readonly channel: RawChannel;
+  readonly channel: RTCDataChannel;
   readonly #arrived: ArrayBuffer[] = [];
   #onmessage: ((message: ArrayBuffer) => void) | null = null;
 
-  constructor(channel: RawChannel) {
+  constructor(channel: RTCDataChannel) {
     this.channel = channel;
     channel.binaryType = 'arraybuffer';
     channel.onmessage = ({ data }) => {

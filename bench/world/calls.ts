@@ -1,11 +1,6 @@
 /** Calls of functions of a worker by its page. */
 import { errorMessageOf, PeergradError } from '../../src/util/errors.ts';
 
-interface Call {
-  name: string;
-  args: never;
-}
-
 type Answer = { result: unknown } | { message: string };
 
 /**
@@ -29,7 +24,7 @@ export function callWorker(worker: Worker, name: string, args: unknown): Promise
 
 /** Lets the page of this worker call functions by name. Messages without a name are no calls. */
 export function answerCalls(functions: Readonly<Record<string, (args: never) => Promise<unknown>>>): void {
-  globalThis.addEventListener('message', ({ data, ports }: MessageEvent<Call | { name?: never }>) => {
+  globalThis.addEventListener('message', ({ data, ports }: MessageEvent<{ name?: string; args: never }>) => {
     if (data.name === undefined) return;
     const answer = (content: Answer): void => ports[0]!.postMessage(content);
     functions[data.name]!(data.args).then(

@@ -9,7 +9,7 @@ import type { LinkSignal } from '../../src/protocol/linkSignal.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { connectThroughServer } from '../../src/transport/serverLink.ts';
 import { systemClock } from '../../src/util/clock.ts';
-import type { RankSetup } from './rank.ts';
+import type { RankSetup, WorkerRank } from './rank.ts';
 
 /**
  * Generation of the process group. There is only one, because the world does not change. It is also
@@ -24,11 +24,7 @@ export const LINK_GENERATION = 2;
 
 export interface RankLinks {
   readonly links: GenerationLinks;
-  /**
-   * Returns a second link over the connection to a rank, in addition to the process group's link.
-   * Each call returns the same link.
-   */
-  readonly spareLinkTo: (peer: number) => Link;
+  readonly spareLinkTo: WorkerRank['spareLinkTo'];
   /** Handles a signal of another rank. */
   receiveSignal(from: number, attempt: number, signal: LinkSignal): void;
 }

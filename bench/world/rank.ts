@@ -18,8 +18,8 @@ type WorkerSignal = { for: 'worker'; attempt: number; signal: LinkSignal };
 export interface WorkerRank {
   readonly group: ProcessGroup;
   /**
-   * Returns a second link over the connection to a neighbour, in addition to the group's link. Its
-   * frames must have LINK_GENERATION.
+   * Returns a second link over the connection to a neighbour, in addition to the group's link. Each
+   * call returns the same link. Its frames must have LINK_GENERATION.
    */
   readonly spareLinkTo: (peer: number) => Link;
 }
