@@ -70,10 +70,8 @@ export class World {
       await unlessAborted(signal, world.#openTabs(profile, tabs, reply, ice));
       return await work(world);
     } finally {
-      if (browser) await closeBrowser(browser);
       for (const { member } of world.#members) member.leave();
-      await server.kill();
-      await remove();
+      await Promise.all([browser && closeBrowser(browser), server.kill(), remove()]);
     }
   }
 

@@ -3,7 +3,7 @@
 const MOST_BYTES = 256 * 1024 * 1024;
 /**
  * Share of the machine's memory: a quarter of a tab's memory, which is an eighth of the machine's
- * (src/app/browser/tabMemory.ts).
+ * (src/app/browser/tabMemoryBudget.ts).
  */
 const SHARE_OF_DEVICE = 1 / 32;
 

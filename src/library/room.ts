@@ -5,7 +5,7 @@
 import type { RendezvousOptions } from '../engine/membership/rendezvousOptions.ts';
 import { browserId } from '../engine/membership/browserId.ts';
 import { createPulseSocketOpener } from '../engine/membership/pulseSocket.ts';
-import { isCounted } from '../engine/membership/readyAnnouncer.ts';
+import { isCounted, type ReadyRank } from '../engine/membership/readyAnnouncer.ts';
 import { Rendezvous } from '../engine/membership/rendezvous.ts';
 import { PROTOCOL_VERSION, SIGNALING_PATH } from '../protocol/control.ts';
 import type { ReportedDevice, NodeCountRange } from '../protocol/room.ts';
@@ -180,7 +180,7 @@ export class LibraryRoom {
         options.onroom?.(message.room);
         self = message.member;
         wasCounted = false;
-        this.#announce(handlers.canCatchUp?.() ?? false);
+        this.#rendezvous.announce(this.#readyRank(handlers.canCatchUp?.() ?? false));
       },
       onroom: (message) => {
         handlers.onroom?.(message);
@@ -191,7 +191,7 @@ export class LibraryRoom {
         // The server no longer counts this rank as ready, for example because the rank was late.
         // Before the rank announces itself again, it ends its earlier work, because this work would
         // delay other ranks.
-        if (wasCounted && !counts) void this.#rendezvous.freed().then(() => this.#announce(false));
+        if (wasCounted && !counts) this.#rendezvous.announceWhenFreed(() => this.#readyRank(false));
         wasCounted = counts;
       },
       onstate: () => {},
@@ -230,9 +230,9 @@ export class LibraryRoom {
     await this.#rendezvous.left();
   }
 
-  #announce(isBehind: boolean): void {
+  #readyRank(isBehind: boolean): ReadyRank {
     const { device } = this.#surroundings;
-    this.#rendezvous.announce({ device, stateOfRun: this.#handlers.stateOfRun(), isBehind });
+    return { device, stateOfRun: this.#handlers.stateOfRun(), isBehind };
   }
 }
 

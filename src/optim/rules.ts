@@ -13,7 +13,7 @@
 import type { OptimizerName } from '../spec/names.ts';
 import { UsageError } from '../util/errors.ts';
 import type { ElementRange } from '../util/range.ts';
-import { updateAdamByVectors } from './vectors.ts';
+import { updateAdamWithVectors } from './vectors.ts';
 
 /** Settings with the names of {@link OptimizerOptions} or of TensorFlow.js's `getConfig`. */
 export type OptimizerConfig = Readonly<Record<string, unknown>>;
@@ -250,7 +250,7 @@ function adam(
   const decay = isDecoupled ? 0 : value('weightDecay');
   const coefficients = { beta1, take1, beta2, take2, stepSize, epsilon, keep, decay, squaresFirst };
   for (const { start, end } of ranges) {
-    if (updateAdamByVectors([params, gradient, mean, square], start, end, coefficients)) continue;
+    if (updateAdamWithVectors([params, gradient, mean, square], start, end, coefficients)) continue;
     for (let i = start; i < end; i++) {
       const p = params[i]!;
       const g = decay === 0 ? gradient[i]! : gradient[i]! + decay * p;

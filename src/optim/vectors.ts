@@ -116,7 +116,7 @@ export function vectorParts(
  * square. Returns false, and changes nothing, if the browser cannot run the module or there are few
  * elements.
  */
-export function updateAdamByVectors(
+export function updateAdamWithVectors(
   arrays: readonly [params: Float32Array, gradient: Float32Array, mean: Float32Array, square: Float32Array],
   start: number,
   end: number,

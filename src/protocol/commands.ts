@@ -61,8 +61,8 @@ export type EngineCommand =
   /** Requests the flight recording. */
   | { type: 'recording' }
   /**
-   * Requests a prediction, during or after the run. `pixels` has IMAGE_SIDE x IMAGE_SIDE values in
-   * row-major order, from 0 (paper) to 1 (ink).
+   * Requests a prediction, during or after the run. `pixels` has BUILT_IN_IMAGE_SIDE x
+   * BUILT_IN_IMAGE_SIDE values in row-major order, from 0 (paper) to 1 (ink).
    */
   | { type: 'predict'; id: number; pixels: Float32Array }
   /** Requests a `ModelInspection` (`spec/inspection.ts`). */

@@ -8,7 +8,7 @@ export const BUILT_IN_IMAGE_SIDE = 28;
 
 /** A held-out image. */
 export interface LabelledImage {
-  /** IMAGE_SIDE x IMAGE_SIDE pixels, row by row: 0 is blank, 255 is ink. */
+  /** BUILT_IN_IMAGE_SIDE x BUILT_IN_IMAGE_SIDE pixels, row by row: 0 is blank, 255 is ink. */
   pixels: Uint8Array;
   label: number;
 }

@@ -7,7 +7,7 @@ import { COLLECTIVE_CODECS, PIPELINE_CODECS, CODEC_SETTINGS, type JobCodecName, 
 import type { OptimizerName } from './names.ts';
 
 /** Kinds of models that need different numbers of steps. */
-export type LearnerKind = 'classifier' | 'language model';
+export type ModelKind = 'classifier' | 'language model';
 
 /** How fragments of the parameters are exchanged in turn. */
 export interface StreamingFacts {
@@ -37,7 +37,7 @@ export interface ComparedCodec {
    * hidden units on MNIST, batches of 32, until 90 % accuracy; mean of 8 seeds. `language model`:
    * the job gpt with the preset tiny, until 2.2 nats per character of held-out text.
    */
-  stepsToGoal: Record<LearnerKind, number>;
+  stepsToGoal: Record<ModelKind, number>;
 }
 
 /** Fields of a job that only some strategies have. */

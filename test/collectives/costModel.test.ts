@@ -80,7 +80,7 @@ describe.each([
   );
 });
 
-test('the algorithm that chooseAllReduce returns is at most 20 % slower than the fastest one, on a local network', () => {
+test('the algorithm that chooseAllReduceAlgorithm returns is at most 20 % slower than the fastest one, on a local network', () => {
   for (const n of [9, 12, 16, 24, 31, 48, 64]) {
     for (const bytes of SIZES) {
       const times = new Map(

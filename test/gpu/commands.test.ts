@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
-import { countGpuCommands } from '../../src/engine/training/telemetry/countCommands.ts';
+import { countGpuCommands } from '../../src/engine/training/telemetry/countGpuCommands.ts';
 
 const LENGTH = 5000;
 

@@ -117,7 +117,7 @@ test('loadData fetches listed files, reports progress in bytes, and names files 
   expect(previews).toEqual([{ kind: 'files-ignored', count: 2, name: '', example: 'notes.md' }]);
 });
 
-test('inspectFiles returns a preview of chosen files, or what is wrong with the files or the target', async () => {
+test('previewFiles returns a preview of chosen files, or what is wrong with the files or the target', async () => {
   const job = parseJob({ job: 'table', data: { kind: 'files' }, target: 'cost' });
   const files = [new File([houses], 'houses.csv')];
   expect(await previewFiles({ ...job, target: 'price' }, files)).toMatchObject({
@@ -151,7 +151,7 @@ async function problemOf(fields: Record<string, unknown>, file: File): Promise<s
   return problem;
 }
 
-test('inspectFiles reports, before the run, that custom layers do not fit the files', async () => {
+test('previewFiles reports, before the run, that custom layers do not fit the files', async () => {
   const table = new File(['rooms,age,kind\n', '1,old,a\n2,new,b\n3,,a\n,old,b\n'.repeat(2)], 'a.csv');
   // The four inputs: rooms, whether rooms are missing, "new", "old".
   expect(await problemOf({ job: 'table', model: model(4, 2) }, table)).toBeNull();
@@ -195,7 +195,7 @@ test('a task that predicts amounts has a squared error as its loss, and metrics 
   task.dispose();
 });
 
-test('inspectFiles returns a preview of a chosen text, or what is wrong with the text', async () => {
+test('previewFiles returns a preview of a chosen text, or what is wrong with the text', async () => {
   const job = parseJob({ job: 'gpt', data: { kind: 'files' } });
   const context = job.gpt.context;
   const text = '0123456789'.repeat(2 * context);

@@ -5,7 +5,7 @@ import { DEFAULT_JOB, parseJob } from '../../src/spec/job.ts';
 import { formatRoomCode, parseRoomCode, ROOM_CODE_ALPHABET, roomCodeFromText } from '../../src/protocol/roomCode.ts';
 import { ProtocolError, UsageError } from '../../src/util/errors.ts';
 
-describe('parseControl', () => {
+describe('parseControlMessage', () => {
   test('accepts all messages of the protocol', () => {
     const create = {
       type: 'create',

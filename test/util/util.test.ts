@@ -5,7 +5,7 @@ import { createRng, mixSeed, permutation } from '../../src/util/rng.ts';
 
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
 
-describe('hashState', () => {
+describe('hashOfArrays', () => {
   test('is MurmurHash3, according to its published test vectors', () => {
     // The first half of the digest uses the seed 0.
     expect(hashOfArrays([text('')]).slice(0, 8)).toBe('00000000');

@@ -1,19 +1,20 @@
 /**
- * The entry point: loads the page. If a part of the page fails to load, it shows an error, and
- * reloads the page when the server answers. The texts of this error are in this file, because
- * `locales/` may fail to load, too.
+ * The entry point: loads the page. If a part of the page fails to load, it shows an error and tries
+ * again. The texts of this error are in this file, because `locales/` may fail to load, too.
  */
 const MISSING = {
   en: [
-    'A part of this page did not load. Check the connection. The page reloads when the server answers. You can also ',
+    'A part of this page did not load. Check the connection. The page will try again by itself. You can also ',
     'reload it now',
     '.',
   ],
-  zh: ['页面没有加载完整。请检查网络。服务器恢复响应后，页面会重新加载。也可以', '立即重新加载', '。'],
+  zh: ['页面没有加载完整。请检查网络。页面会自动重试。也可以', '立即重新加载', '。'],
 } as const;
 
-/** Milliseconds between two requests by which a page that did not load finds its server. */
+/** Milliseconds until the page tries again. */
 const RETRY_MS = 3000;
+/** The same time for a page that was reloaded, because its part may be missing for long. */
+const RELOADED_RETRY_MS = 60_000;
 
 async function load(): Promise<void> {
   try {
@@ -22,7 +23,9 @@ async function load(): Promise<void> {
   } catch (error) {
     console.error(error);
     showMissing();
-    setInterval(() => void reloadIfServerAnswers(), RETRY_MS);
+    const [navigation] = performance.getEntriesByType('navigation');
+    const isReloaded = (navigation as PerformanceNavigationTiming | undefined)?.type === 'reload';
+    setInterval(() => void reloadIfServerAnswers(), isReloaded ? RELOADED_RETRY_MS : RETRY_MS);
   }
 }
 
@@ -36,9 +39,12 @@ async function reloadIfServerAnswers(): Promise<void> {
 function showMissing(): void {
   const [before, reload, after] = navigator.language.startsWith('zh') ? MISSING.zh : MISSING.en;
   const link = document.createElement('a');
-  link.href = '';
+  link.href = location.href;
   link.textContent = reload;
-  link.addEventListener('click', () => location.reload());
+  link.addEventListener('click', (event) => {
+    event.preventDefault();
+    location.reload();
+  });
   const sentence = document.createElement('p');
   sentence.role = 'alert';
   sentence.append(before, link, after);

@@ -1,5 +1,5 @@
 /** Shows the state of this rank in words, with an icon. Screen readers read its changes. */
-import { describeTabState } from '../state/describeState.ts';
+import { describeTabState } from '../state/describeTabState.ts';
 import type { TabView } from '../state/view.ts';
 
 const ICONS = { good: '●', busy: '◌', wait: '○', wrong: '✕' } as const;

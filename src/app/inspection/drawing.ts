@@ -55,8 +55,8 @@ function inside(place: number): number {
 }
 
 /**
- * Returns the image as float32 [IMAGE_SIDE, IMAGE_SIDE], from 0 (paper) to 1 (ink), or `null` for
- * an empty drawing.
+ * Returns the image as float32 [BUILT_IN_IMAGE_SIDE, BUILT_IN_IMAGE_SIDE], from 0 (paper) to 1
+ * (ink), or `null` for an empty drawing.
  */
 export function imageOfDrawing(drawing: Drawing, centre: Centre): Float32Array | null {
   const xs = drawing.flatMap((stroke) => stroke.filter((_, i) => i % 2 === 0));

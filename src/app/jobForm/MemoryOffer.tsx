@@ -5,7 +5,7 @@
 import { useMemo } from 'preact/hooks';
 import { parseJobOrProblem, DEFAULT_JOB, type JobSpec } from '../../spec/job.ts';
 import { isPipelineJob } from '../../spec/pipeline.ts';
-import { tabMemoryBudget } from '../browser/tabMemory.ts';
+import { tabMemoryBudget } from '../browser/tabMemoryBudget.ts';
 import { formatBytes } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
 import { smallestFittingPipeline, plannedModel, plannedPipeline, wholeModelBytes } from '../pipeline/memoryPlan.ts';

@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { isHost, isRunUnderWay } from '../state/derive.ts';
-import { describeTabState } from '../state/describeState.ts';
+import { describeTabState } from '../state/describeTabState.ts';
 import { upperFirst } from '../../util/text.ts';
 import { Banner } from '../components/Banner.tsx';
 import { ConfirmButton } from '../components/ConfirmButton.tsx';

@@ -61,8 +61,8 @@ export function createSimulatedLesson(n: number, seed: number): SimulatedLesson 
           state.value = next;
           if (isLast) timers.value = [];
         },
-        // Each state is set `HOP_MS` before its step ends, because the ring then animates the step
-        // for `HOP_MS`. So the first step is shown immediately, unless its link is slow.
+        // Each state is set `SOLO_HOP_MS` before its step ends, because the ring then animates the
+        // step for `SOLO_HOP_MS`. So the first step is shown immediately, unless its link is slow.
         roundDurationMs(next.round) - first,
       );
     });

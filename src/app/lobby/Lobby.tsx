@@ -5,7 +5,7 @@ import { isPipelineJob } from '../../spec/pipeline.ts';
 import type { StateReceiveProgress, ShaderProgress } from '../../protocol/events.ts';
 import { assignRanks } from '../../protocol/seating.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
-import { isHost, isElasticRoom, tabsMissingToStart } from '../state/derive.ts';
+import { isHost, isElasticRoom, countTabsMissingToStart } from '../state/derive.ts';
 import { describeAutoSaving, bucketBytesOf } from '../state/algorithm.ts';
 import { describeRunForLobby, noteOnServedPairs, noteOnReadyMembers, whyHostCannotStart } from '../state/lobbyNotes.ts';
 import { describeJob, hasSameCosts, gptPresetOf, withMethod } from '../state/jobForm.ts';
@@ -32,7 +32,7 @@ import { sendToEngine } from '../state/store.ts';
 import { pictureOfJob } from '../state/strategies.ts';
 import type { LobbyView } from '../state/room.ts';
 import type { TabView } from '../state/view.ts';
-import { describeGettingReady } from '../state/gettingReady.ts';
+import { describeGettingReady } from '../state/describeGettingReady.ts';
 import { uiMessages } from '../locales/index.ts';
 import { HIDEABLE_PAGE_PARTS, type HideablePagePart } from '../state/route.ts';
 
@@ -298,7 +298,7 @@ function Joining({ view, lobby }: { view: TabView; lobby: LobbyView }) {
 /** The code and the button to start. The bar stays at the bottom of the window. */
 function StartBar({ view, lobby }: { view: TabView; lobby: LobbyView }) {
   const labels = uiMessages.value.lobby;
-  const missing = tabsMissingToStart(lobby);
+  const missing = countTabsMissingToStart(lobby);
   const automatic = missing === null ? null : labels.automatic(lobby.startAt ?? 0, missing);
   const host = isHost(view);
   const obstacle = host ? whyHostCannotStart(lobby, view.member, view.files) : null;

@@ -26,7 +26,7 @@ import {
   type RanksTimeline,
   type TimelineWindow,
 } from './timeline.ts';
-import { type TimelineGestureOptions, useTimelineGestures, ZOOM_STEP_FACTOR } from './useGestures.ts';
+import { type TimelineGestureOptions, useTimelineGestures, ZOOM_STEP_FACTOR } from './useTimelineGestures.ts';
 
 /** With more ranks than this, rows would be too low for a mark. */
 const MOST_MARKS = 16;

@@ -1,6 +1,6 @@
 /** The picture of a run whose ranks hold stages of the model. */
 import { useMemo } from 'preact/hooks';
-import { describeTabState } from '../state/describeState.ts';
+import { describeTabState } from '../state/describeTabState.ts';
 import { ranksThatLeft, ownRank } from '../state/derive.ts';
 import type { RunView } from '../state/run.ts';
 import type { TabView } from '../state/view.ts';

@@ -7,7 +7,7 @@ import { rightNeighbourOf } from '../../collectives/plans/ringPlan.ts';
 import { isServedRoute } from '../../protocol/runEvents.ts';
 import type { AllReduceName } from '../../spec/algorithms.ts';
 import { edgeMegabytesPerSecond, ranksThatLeft, ringNeighboursOf, ownRank } from '../state/derive.ts';
-import { describeTabState } from '../state/describeState.ts';
+import { describeTabState } from '../state/describeTabState.ts';
 import { formatBytes } from '../locales/format.ts';
 import type { RunView } from '../state/run.ts';
 import type { TabView } from '../state/view.ts';

@@ -12,7 +12,7 @@ import { StageCells } from '../pipeline/StageCells.tsx';
 import { stagesByRank } from '../pipeline/shape.ts';
 import type { RunView } from '../state/run.ts';
 import type { TabView } from '../state/view.ts';
-import { describeGettingReady } from '../state/gettingReady.ts';
+import { describeGettingReady } from '../state/describeGettingReady.ts';
 import { uiMessages } from '../locales/index.ts';
 
 export function RankTable({ view, run }: { view: TabView; run: RunView }) {

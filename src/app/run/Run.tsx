@@ -10,7 +10,7 @@ import { isPipelineJob } from '../../spec/pipeline.ts';
 import { Curves } from '../charts/Curves.tsx';
 import { type PointedStep } from '../charts/axis.ts';
 import { isRunEndedEarly, isHost, isDistributing, isTabRemoved, isRunUnderWay, ownRank } from '../state/derive.ts';
-import { describeTabState } from '../state/describeState.ts';
+import { describeTabState } from '../state/describeTabState.ts';
 import { upperFirst } from '../../util/text.ts';
 import { describeJob } from '../state/jobForm.ts';
 import { SaveModel } from '../modelFiles/SaveModel.tsx';

@@ -191,7 +191,7 @@ export function isHost(view: TabView): boolean {
  * Returns the number of tabs that an automatic start still waits for; `null` if the host starts the
  * run.
  */
-export function tabsMissingToStart(lobby: LobbyView): number | null {
+export function countTabsMissingToStart(lobby: LobbyView): number | null {
   if (lobby.startAt === null) return null;
   return Math.max(0, lobby.startAt - lobby.members.filter((one) => one.device !== null).length);
 }

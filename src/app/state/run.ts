@@ -46,7 +46,7 @@ const MAX_CHANGES = 50;
 const MAX_MET = 1000;
 
 /** Returns the run after a generation has begun: either `previous` with new ranks, or a new run. */
-export function shownRunAtGeneration(previous: RunView | null, event: EventOf<'generation'>): RunView {
+export function runViewAtGeneration(previous: RunView | null, event: EventOf<'generation'>): RunView {
   const { generation, run: number, rank, worldSize, members, separated = [], job } = event;
   const past = previous?.number === number ? previous : null;
   return {

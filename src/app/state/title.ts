@@ -1,7 +1,7 @@
 /** Returns the title of the browser tab: the room, and the progress while the page is hidden. */
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isRunUnderWay } from './derive.ts';
-import { describeTabState } from './describeState.ts';
+import { describeTabState } from './describeTabState.ts';
 import { upperFirst } from '../../util/text.ts';
 import type { TabView } from './view.ts';
 import { uiMessages } from '../locales/index.ts';

@@ -16,7 +16,7 @@ import {
   type RunOriginView,
 } from './origin.ts';
 import { initialRoomView, reduceRoomView, type RoomView } from './room.ts';
-import { shownRunAtGeneration, type RunView } from './run.ts';
+import { runViewAtGeneration, type RunView } from './run.ts';
 import { reduceRunProgress } from './runProgress.ts';
 import { reduceRunTelemetry } from './runTelemetry.ts';
 
@@ -90,7 +90,7 @@ export function reduceTabView(view: TabView, event: EngineEvent): TabView {
         // A note of an earlier run does not apply to this run.
         note: view.run?.number === event.run ? view.note : null,
         suspension: null,
-        run: shownRunAtGeneration(view.run, event),
+        run: runViewAtGeneration(view.run, event),
         failure: null,
         recording: null,
       };

@@ -39,9 +39,11 @@ export class ReadyAnnouncer {
   readonly #clock: Clock;
   readonly #send: (message: ReadyMessage) => void;
   #catchUp: CatchUp | null = null;
+  /** Number of announcements that were made or forgotten. */
+  #changes = 0;
   /**
-   * The latest feeder of this rank, and whether it has sent a part of the state. It may still have
-   * the copy of the state that it sent.
+   * The latest feeder of this rank, and whether it has sent a part of the state since the latest
+   * request. It may still have the copy of the state that it sent.
    */
   #feeder: { readonly member: string; hasSent: boolean } | null = null;
 
@@ -51,13 +53,22 @@ export class ReadyAnnouncer {
   }
 
   announce(rank: ReadyRank): void {
+    this.#changes++;
     this.#catchUp = { rank, avoids: [] };
     if (rank.isBehind) this.#ask(this.#catchUp);
     else this.#becomeReady();
   }
 
+  /** Announces the rank when `freed` resolves, unless it is announced again or forgotten before. */
+  async announceAfter(freed: Promise<void>, rank: () => ReadyRank): Promise<void> {
+    const before = this.#changes;
+    await freed;
+    if (this.#changes === before) this.announce(rank());
+  }
+
   /** Forgets what was announced. The rank no longer asks for feeders. */
   forget(): void {
+    this.#changes++;
     this.#catchUp = null;
   }
 
@@ -89,6 +100,7 @@ export class ReadyAnnouncer {
 
   /** If there is no feeder or no run trains, the server counts this rank as ready. */
   #ask({ rank: { device, stateOfRun }, avoids }: CatchUp): void {
+    if (this.#feeder !== null) this.#feeder.hasSent = false;
     const catchUp = { prefers: this.#feeder?.member ?? null, avoids: [...avoids] };
     this.#send({ type: 'ready', device, stateOfRun, catchUp });
   }

@@ -132,6 +132,11 @@ export class Rendezvous {
     this.#announcer.announce(rank);
   }
 
+  /** Announces this rank when it has no work left for generations that have ended. */
+  announceWhenFreed(rank: () => ReadyRank): void {
+    void this.#announcer.announceAfter(this.freed(), rank);
+  }
+
   /**
    * Resolves when this rank has no work left for generations that have ended. Until then it cannot
    * take part in another generation.

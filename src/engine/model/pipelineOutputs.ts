@@ -19,7 +19,7 @@ import { deferred, type Deferred } from '../../util/deferred.ts';
 import { UsageError } from '../../util/errors.ts';
 import { modelWeightsMetadata } from './modelWeightsMetadata.ts';
 import { sampleTextRequest } from '../tasks/continueText.ts';
-import { SampleTextWriter } from '../tasks/sampleTexts.ts';
+import { SampleTextWriter } from '../tasks/sampleTextWriter.ts';
 import { createFileWriter, type WrittenFile } from '../storage/writtenFile.ts';
 import { exportStagedModel } from './modelExport.ts';
 import { checkStagedWeights, importStagedModel } from './modelImport.ts';

@@ -1,7 +1,7 @@
 /** Cuts a job's model into the stages of a grid. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { cutLayers } from '../../parallel/pipeline/cutLayers.ts';
-import { measureLayerTimes } from '../../parallel/pipeline/measureLayers.ts';
+import { measureLayerTimes } from '../../parallel/pipeline/measureLayerTimes.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import { STATE_BYTES_PER_WEIGHT } from '../../spec/pipeline.ts';
 import type { ThreadActivity } from '../../util/activity.ts';

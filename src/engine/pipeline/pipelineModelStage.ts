@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { PipelineStage } from '../../parallel/pipeline/pipelineStage.ts';
-import { forwardOnlyPlan, runStagePasses } from '../../parallel/pipeline/runStages.ts';
+import { planForwardOnly, runStagePasses } from '../../parallel/pipeline/runStagePasses.ts';
 import type { PipelinePlan, TimedPass } from '../../parallel/pipeline/schedules.ts';
 import type { StepCommit } from '../../parallel/pipeline/stageParameters.ts';
 import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
@@ -172,7 +172,7 @@ export class PipelineModelStage {
     const outputs: (tf.Tensor | undefined)[] = [];
     try {
       await this.#agreeOnLeftOut(batches);
-      await runStagePasses(this.#stage, forwardOnlyPlan(this.#plan), {
+      await runStagePasses(this.#stage, planForwardOnly(this.#plan), {
         rows: () => this.#grid.rows,
         input: (microBatch) => batches[microBatch]!.inputs.clone(),
         pass: () => ({ training: false, mask: () => undefined, seed: 0 }),

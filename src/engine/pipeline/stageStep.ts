@@ -18,7 +18,7 @@ import type { Clock } from '../../util/clock.ts';
 import { DivergenceError, UsageError } from '../../util/errors.ts';
 import type { RunState } from '../storage/runState.ts';
 import type { HeldOutTask } from '../tasks/evaluation.ts';
-import { compareDataHashes } from '../training/data/compareData.ts';
+import { compareDataHashes } from '../training/data/compareDataHashes.ts';
 import { ContentComparison } from '../training/data/compareContents.ts';
 import type { PlannedStep, RankStep, TakenStep } from '../training/rankStep.ts';
 import { upcomingSamples } from '../training/data/sampleAssigner.ts';
@@ -28,7 +28,7 @@ import { agreeOnLayerCut } from './cutModel.ts';
 import { HeldStages, type AgreedStageState } from './heldStages.ts';
 import { PipelineGrid } from './pipelineGrid.ts';
 import type { PipelineModel, PipelineTask } from './pipelineTask.ts';
-import { receiveStageState } from './receiveStage.ts';
+import { receiveStageState } from './receiveStageState.ts';
 import type { RunOutputs } from './stagedWorld.ts';
 
 /** Milliseconds between two reports of passes. */

@@ -27,9 +27,9 @@ import type { QueryAnswerer } from '../tasks/inspection.ts';
 import type { JobTask } from '../tasks/jobTask.ts';
 import { loadJobTask } from '../tasks/loadJobTask.ts';
 import { taskWithActivityReports } from '../tasks/taskWithActivityReports.ts';
-import { SampleTextWriter } from '../tasks/sampleTexts.ts';
+import { SampleTextWriter } from '../tasks/sampleTextWriter.ts';
 import { TextGenerator } from '../tasks/textGenerator.ts';
-import type { OwnDataShard } from '../training/data/ownShard.ts';
+import type { OwnDataShard } from '../training/data/ownDataShard.ts';
 import { ReplicaStep } from '../training/replicaStep.ts';
 import { TrainingLoop } from '../training/trainingLoop.ts';
 

@@ -24,7 +24,7 @@ import { countTransports } from '../membership/transport.ts';
 import type { ModelWeightsCopy, TrainedModel } from '../model/modelFiles.ts';
 import type { PipelineOutputs } from '../model/pipelineOutputs.ts';
 import type { RunState } from '../storage/runState.ts';
-import { OwnDataShard } from '../training/data/ownShard.ts';
+import { OwnDataShard } from '../training/data/ownDataShard.ts';
 import { buildRank, dataLoadOptions, sampleFactsOfTask, type BuiltRank, type RunRankOptions } from './buildRank.ts';
 
 /**

@@ -28,7 +28,7 @@ const STEPS_AT_ONCE = 16;
 /**
  * The largest number of characters for the curve in one update. Most updates that repeat everything
  * are only a little longer than this. In a large world, the event `ranks` fills the rest of {@link
- * MAX_UPDATE_LENGTH}.
+ * MAX_SPECTATOR_UPDATE_LENGTH}.
  */
 const CURVE_LENGTH = 12 * 1024;
 

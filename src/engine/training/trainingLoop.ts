@@ -19,7 +19,7 @@ import { servedPairsOf } from '../membership/transport.ts';
 import { LearningRateSchedule } from './learningRate.ts';
 import type { RankStep } from './rankStep.ts';
 import { RunDuties } from './runDuties.ts';
-import { countGpuCommands } from './telemetry/countCommands.ts';
+import { countGpuCommands } from './telemetry/countGpuCommands.ts';
 import { StepReporter } from './telemetry/stepReporter.ts';
 
 /**

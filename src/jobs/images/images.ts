@@ -31,7 +31,7 @@ import { checkImageClasses, sortClassNames } from './imagesAgreement.ts';
 import { findClassFolders, pictureCountsByClass, type ClassFolders } from './pictureFolders.ts';
 import { PictureDataset } from './pictureDataset.ts';
 import { PictureFiles } from './pictures.ts';
-import { readPicturesInWorkers } from './pictureWorkers.ts';
+import { readPicturesInWorkers } from './readPicturesInWorkers.ts';
 import { readPicturesWith } from './readPictures.ts';
 import { checkClassesCanSplit, notesOnUntestedClasses, trainTestSplit } from '../trainTestSplit.ts';
 

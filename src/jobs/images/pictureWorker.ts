@@ -4,7 +4,7 @@
  */
 import { errorMessageOf } from '../../util/errors.ts';
 import { PictureStore } from './pictureStore.ts';
-import type { FromPictureWorker, ToPictureWorker } from './pictureWorkers.ts';
+import type { FromPictureWorker, ToPictureWorker } from './readPicturesInWorkers.ts';
 import { readPictures, type PictureRequest, type PictureReadResult } from './readPictures.ts';
 
 /** The stores that are open, by name. */

@@ -13,7 +13,7 @@ import { decodeStateFile, encodeStateFile, type StateArray } from '../../formats
 import { checkModelFileSize } from '../../spec/modelFile.ts';
 import { DataError, errorReasonOf, UsageError } from '../../util/errors.ts';
 import { readFileSource, type FileSource } from './fileSource.ts';
-import { loadOnAllRanks, type LoadedContents } from './loadTogether.ts';
+import { loadOnAllRanks, type LoadedContents } from './loadOnAllRanks.ts';
 import {
   checkModelSize,
   readModelValues,

@@ -10,7 +10,7 @@ import {
 import { checkModelFileSize, type WeightsFormat } from '../../spec/modelFile.ts';
 import { UsageError } from '../../util/errors.ts';
 import { readFileSource, type FileSource } from './fileSource.ts';
-import { loadOnAllRanks, type LoadedContents } from './loadTogether.ts';
+import { loadOnAllRanks, type LoadedContents } from './loadOnAllRanks.ts';
 import {
   checkModelSize,
   readModelValues,

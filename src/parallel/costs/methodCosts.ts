@@ -10,14 +10,14 @@ import {
   learningMethodByName,
   type LearningMethod,
 } from '../../spec/methods.ts';
-import { STRATEGIES, type LearnerKind, type StrategyFacts } from '../../spec/strategies.ts';
+import { STRATEGIES, type ModelKind, type StrategyFacts } from '../../spec/strategies.ts';
 import { sparseSentShare } from '../sparse/ownerRanges.ts';
 import { gradientExchangeMs, bytesSentInAllReduce, type EncodedGradients } from './exchangeCosts.ts';
 import type { ExchangeSpeed } from './measureExchangeSpeed.ts';
 
 export interface MeasuredMethodCosts extends ExchangeSpeed {
   worldSize: number;
-  learner: LearnerKind;
+  learner: ModelKind;
   gradients: EncodedGradients;
   /** Milliseconds of a step without communication, on the slowest rank. */
   ownMs: number;

@@ -8,7 +8,7 @@ import { mixSeed } from '../../util/rng.ts';
 import { asError, MismatchError, UsageError } from '../../util/errors.ts';
 import type { Scalar, Tensor } from '../backward/flatten.ts';
 import type { PipelineStage } from './pipelineStage.ts';
-import { forwardOnlyPlan, runStagePasses } from './runStages.ts';
+import { planForwardOnly, runStagePasses } from './runStagePasses.ts';
 import { gpipe, oneForwardOneBackward, rankOfStage, type PipelinePlan, type TimedPass } from './schedules.ts';
 
 export interface PipelineScheduleOptions {
@@ -112,7 +112,7 @@ abstract class PipelineSchedule {
     const cuts = [...evenDisplacements(samples, this.plan.microBatches)];
     const outputs: Tensor[] = [];
     try {
-      await this.#run(forwardOnlyPlan(this.plan), cuts, { inputs }, null, (output) => outputs.push(output));
+      await this.#run(planForwardOnly(this.plan), cuts, { inputs }, null, (output) => outputs.push(output));
       return outputs.length === 0 ? null : tf.concat(outputs);
     } finally {
       tf.dispose(outputs);

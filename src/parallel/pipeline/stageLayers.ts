@@ -8,7 +8,7 @@ import type { Yielder } from '../../util/clock.ts';
 import type { Scalar, Tensor, Variable } from '../backward/flatten.ts';
 import { differentiateTape, disposeTape, recordTape, type Tape } from '../backward/tape.ts';
 import { trainedVariables, type LayerPass, type PipelineLayer } from './pipelineLayer.ts';
-import { recordLayerPass } from './recordLayer.ts';
+import { recordLayerPass } from './recordLayerPass.ts';
 
 /** Computes the loss of a micro-batch, or a part of it, from the output of the last layer. */
 export type StageLoss = (output: Tensor) => Scalar;

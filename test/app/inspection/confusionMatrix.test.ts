@@ -3,12 +3,12 @@ import { sumOfCounts, mostFrequentMistake } from '../../../src/app/inspection/co
 
 const classes = ['cats', 'dogs', 'owls'];
 
-test('mostConfused returns the most frequent mistake, or the first of several equally frequent mistakes', () => {
+test('mostFrequentMistake returns the most frequent mistake, or the first of several equally frequent mistakes', () => {
   const counts = [[90, 2, 0], [1, 50, 7], [7, 0, 60]]; // prettier-ignore
   expect(mostFrequentMistake({ classes, counts })).toEqual({ truth: 'dogs', answer: 'owls', times: 7 });
   expect(sumOfCounts(counts.flat())).toBe(217);
 });
 
-test('mostConfused returns null if every prediction is correct', () => {
+test('mostFrequentMistake returns null if every prediction is correct', () => {
   expect(mostFrequentMistake({ classes, counts: [[3, 0, 0], [0, 0, 0], [0, 0, 1]] })).toBeNull(); // prettier-ignore
 });

@@ -70,7 +70,7 @@ test.each(LESSON_ALGORITHMS)(
 
 describe('a lesson in a single tab', () => {
   test.each(LESSON_ALGORITHMS)(
-    'ends with all sums at every rank in the mode %s, and its busiest link carries the bytes that busiestBytes returns',
+    'ends with all sums at every rank in the mode %s, and its busiest link carries the bytes that busiestLinkBytes returns',
     (mode) => {
       for (const n of [2, 4, 8, 16]) {
         const solo = createSimulatedLesson(n, 7);
@@ -84,7 +84,7 @@ describe('a lesson in a single tab', () => {
     },
   );
 
-  test('takes the first of three requested steps immediately, and the next two at intervals of HOP_MS', () => {
+  test('takes the first of three requested steps immediately, and the next two at intervals of SOLO_HOP_MS', () => {
     const solo = createSimulatedLesson(4, 1);
     const taken = (): number => solo.state.value.round.steps.length;
     solo.order({ type: 'steps', count: 3 });

@@ -16,7 +16,7 @@ import {
   applyYourTurnChoice,
   isYourTurnFinished,
   startYourTurn,
-  mostKeptWith1F1B,
+  maxKeptMicroBatches,
   type YourTurnChoice,
   type YourTurnState,
 } from '../../../src/app/lesson/pipeline/turn.ts';
@@ -92,7 +92,7 @@ describe('a person who decides for one stage', () => {
           expect(['forward', 'backward', 'bubble', 'full']).toContain(turn.verdict.kind);
         }
         expect(turn.plan).toEqual(lessonPipelinePlan('1f1b', size));
-        expect(keptActivationsByStage(turn.plan)[stage]!.most).toBe(mostKeptWith1F1B(turn));
+        expect(keptActivationsByStage(turn.plan)[stage]!.most).toBe(maxKeptMicroBatches(turn));
       }
     }
   });

@@ -1,6 +1,6 @@
 /** Memory of tabs before a run, and the offer of a pipeline. */
 import { describe, expect, test } from 'vitest';
-import { tabMemoryBudgetOf } from '../../../src/app/browser/tabMemory.ts';
+import { tabMemoryBudgetOf } from '../../../src/app/browser/tabMemoryBudget.ts';
 import {
   smallestFittingPipeline,
   plannedModel,
@@ -86,7 +86,7 @@ test('plannedModel returns the bytes of each layer of a job file, and null for s
   expect(plannedModel(DEFAULT_JOB)).toBeNull();
 });
 
-test('tabMemoryOf returns the usual memory of a tab, or an eighth of the memory that the browser reports if this is less', () => {
+test('tabMemoryBudgetOf returns the usual memory of a tab, or an eighth of the memory that the browser reports if this is less', () => {
   expect(tabMemoryBudgetOf(undefined, null)).toEqual({
     bytes: TAB_MEMORY_BYTES,
     isReported: false,

@@ -131,7 +131,7 @@ describe('ringFrameAt', () => {
   });
 });
 
-describe('cellsAfter', () => {
+describe('ringCellsAfter', () => {
   test('returns only each rank’s own numbers after 0 ring steps, and sums over all ranks after the last ring step', () => {
     fc.assert(
       fc.property(worlds, (n) => {
@@ -160,7 +160,7 @@ describe('cellsAfter', () => {
   });
 });
 
-test('cellsAfter computes further steps from given cells, and does not change these cells', () => {
+test('ringCellsAfter computes further steps from given cells, and does not change these cells', () => {
   for (const algorithm of ALL_REDUCE_NAMES) {
     const plan = allReduceSteps(algorithm, 12);
     let known = { plan, completed: 0, cells: ringCellsAfter(plan, 0) };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { tabsMissingToStart } from '../../../src/app/state/derive.ts';
+import { countTabsMissingToStart } from '../../../src/app/state/derive.ts';
 import {
   describeRunForLobby,
   noteOnServedPairs,
@@ -73,10 +73,10 @@ describe('the start of a run', () => {
     expect(whyHostCannotStart(six, seven[1]!.member)).toBeNull();
   });
 
-  test('is automatic if the room sets a number of tabs; missingToStart returns how many more tabs must be ready', () => {
-    expect(tabsMissingToStart(lobby({}))).toBeNull();
-    expect(tabsMissingToStart(lobby({ startAt: 6 }))).toBe(2);
-    expect(tabsMissingToStart(lobby({ startAt: 2 }))).toBe(0);
+  test('is automatic if the room sets a number of tabs; countTabsMissingToStart returns how many more tabs must be ready', () => {
+    expect(countTabsMissingToStart(lobby({}))).toBeNull();
+    expect(countTabsMissingToStart(lobby({ startAt: 6 }))).toBe(2);
+    expect(countTabsMissingToStart(lobby({ startAt: 2 }))).toBe(0);
   });
 });
 

@@ -53,7 +53,7 @@ test('the link of a room contains the settings of the page for guests', () => {
   expect(hiddenPartsFromQuery(new URLSearchParams('hide=walls'))).toEqual(new Set());
 });
 
-test('withQuery adds settings after the name of the page, and removes settings that are null', () => {
+test('withHashSettings adds settings after the name of the page, and removes settings that are null', () => {
   expect(withHashSettings('#lesson', { n: '4' })).toBe('#lesson?n=4');
   expect(withHashSettings('#K7F-3QX?auto&name=Ada%20L', { speed: '2' })).toBe('#K7F-3QX?auto&name=Ada+L&speed=2');
   expect(withHashSettings('#new?seed=3&job=mnist', { seed: null })).toBe('#new?job=mnist');

@@ -4,6 +4,7 @@ import { ReadyAnnouncer } from '../../../src/engine/membership/readyAnnouncer.ts
 import type { Generation } from '../../../src/engine/membership/generation.ts';
 import type { RoomMessage } from '../../../src/protocol/control.ts';
 import type { ReportedDevice } from '../../../src/protocol/room.ts';
+import { deferred } from '../../../src/util/deferred.ts';
 import { ManualClock } from '../../manualClock.ts';
 
 const DEVICE: ReportedDevice = { backend: 'cpu', adapter: 'test' };
@@ -69,6 +70,15 @@ test('a newcomer avoids a feeder that has sent nothing, but may use a feeder aga
   expect(rank.takeSent()).toEqual([asks([], FEEDERS[1])]);
 });
 
+test('a newcomer avoids a feeder that once sent a part of the state and can no longer be reached', () => {
+  const rank = behind();
+  rank.fed(FEEDERS[0]).onbytes();
+  rank.announcer.unfed(FEEDERS[0]);
+  expect(rank.takeSent()).toEqual([asks([], FEEDERS[0])]);
+  rank.announcer.unfed(FEEDERS[0]);
+  expect(rank.takeSent()).toEqual([asks([FEEDERS[0]], FEEDERS[0])]);
+});
+
 test('a newcomer waits a moment before it asks for another feeder', () => {
   const rank = behind();
   rank.announcer.unfed(FEEDERS[0]);
@@ -105,4 +115,18 @@ test('a newcomer asks for no feeder after its announcement was forgotten, for ex
   rank.announcer.forget();
   hooks.onnear();
   expect(rank.takeSent()).toEqual([]);
+});
+
+test('a rank that is announced again while its earlier work ends is announced once', async () => {
+  const rank = new Rank();
+  const earlierWork = deferred();
+  const late = rank.announcer.announceAfter(earlierWork.promise, () => ({
+    device: DEVICE,
+    stateOfRun: null,
+    isBehind: false,
+  }));
+  rank.announce(true);
+  earlierWork.resolve();
+  await late;
+  expect(rank.takeSent()).toEqual([asks([])]);
 });

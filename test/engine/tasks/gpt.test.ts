@@ -2,7 +2,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import type { TextGenerator } from '../../../src/engine/tasks/textGenerator.ts';
 import { createGptTask } from '../../../src/engine/tasks/gptTask.ts';
-import { SampleTextWriter } from '../../../src/engine/tasks/sampleTexts.ts';
+import { SampleTextWriter } from '../../../src/engine/tasks/sampleTextWriter.ts';
 import { ReplicaStep } from '../../../src/engine/training/replicaStep.ts';
 import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';

@@ -151,7 +151,7 @@ describe.each([
   });
 });
 
-test('buildModel uses the given hidden width, and rejects unknown models', () => {
+test('buildJobModel uses the given hidden width, and rejects unknown models', () => {
   const model = buildJobModel({ model: 'mlp', hidden: 7, seed: 1 }, SHAPE);
   expect(model.variables[0]!.shape).toEqual([784, 7]);
   model.dispose();

@@ -24,7 +24,7 @@ describe('assignBuckets', () => {
   });
 });
 
-describe('createLayout', () => {
+describe('createFlatLayout', () => {
   test('places parameters from the last to the first', () => {
     const { slots, size } = createFlatLayout([5, 3, 2]);
     expect(slots.map(({ parameter, offset }) => [parameter, offset])).toEqual([

@@ -14,7 +14,7 @@ import {
   isYourTurnFinished,
   nextPassOfKind,
   startYourTurn,
-  mostKeptWith1F1B,
+  maxKeptMicroBatches,
   type YourTurnChoice,
   type YourTurnState,
 } from './turn.ts';
@@ -124,7 +124,7 @@ function textOf(turn: YourTurnState): string {
     case 'full':
       return verdicts[verdict.kind](kept);
     case 'more':
-      return verdicts.more(kept, mostKeptWith1F1B(turn));
+      return verdicts.more(kept, maxKeptMicroBatches(turn));
     default:
       return verdict satisfies never;
   }

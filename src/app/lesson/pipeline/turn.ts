@@ -61,7 +61,7 @@ export function nextPassOfKind({ plan, stage }: Omit<YourTurnState, 'verdict'>, 
 }
 
 /** Returns the largest number of micro-batches that the person's stage would keep with 1F1B. */
-export function mostKeptWith1F1B({ plan: { stages, microBatches }, stage }: Omit<YourTurnState, 'verdict'>): number {
+export function maxKeptMicroBatches({ plan: { stages, microBatches }, stage }: Omit<YourTurnState, 'verdict'>): number {
   return keptActivationsByStage(lessonPipelinePlan('1f1b', { stages, microBatches }))[stage]!.most;
 }
 
@@ -94,7 +94,7 @@ function verdictOn(turn: YourTurnState, pass: MicroBatchPass | null): YourTurnVe
     const other = nextPassOfKind(turn, kind);
     return other !== null && isNeededPassComputed(other, plan.stages, computed);
   };
-  const isFull = keptActivationsByStage(plan)[stage]!.now.length >= mostKeptWith1F1B(turn);
+  const isFull = keptActivationsByStage(plan)[stage]!.now.length >= maxKeptMicroBatches(turn);
   if (pass === null) {
     if (isPossible('backward')) return { kind: 'idle' };
     if (!isPossible('forward')) return { kind: 'bubble' };

@@ -1,7 +1,7 @@
 /** Texts of the charts: curves, and the marks on them. */
 import { listInWords, upperFirst } from '../../../util/text.ts';
 
-export const chartsTexts = {
+export const chartTexts = {
   axis: 'Horizontal axis',
   step: 'step',
   time: 'time',

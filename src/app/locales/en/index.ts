@@ -1,5 +1,5 @@
 /** The English texts. The texts of every language have the same type. */
-import { chartsTexts } from './charts.tsx';
+import { chartTexts } from './charts.tsx';
 import { homeTexts } from './home.tsx';
 import { jobTexts } from './job.tsx';
 import { joinTexts } from './join.tsx';
@@ -13,12 +13,12 @@ import { ringTexts } from './ring.tsx';
 import { runTexts } from './run.tsx';
 import { shellTexts } from './shell.tsx';
 import { stateTexts } from './state.tsx';
-import { termsTexts } from './terms.tsx';
+import { termTexts } from './terms.tsx';
 import { generationTexts } from './generation.tsx';
 
 export const en = {
   shell: shellTexts,
-  terms: termsTexts,
+  terms: termTexts,
   home: homeTexts,
   join: joinTexts,
   lobby: lobbyTexts,
@@ -28,7 +28,7 @@ export const en = {
   ring: ringTexts,
   pipeline: pipelineTexts,
   run: runTexts,
-  charts: chartsTexts,
+  charts: chartTexts,
   lesson: lessonTexts,
   pipelineLesson: pipelineLessonTexts,
   inspection: inspectionTexts,

@@ -30,7 +30,7 @@ export interface StrategyTexts {
   instead: ((syncEvery: number | null) => string) | null;
 }
 
-export const strategiesTexts: Record<StrategyName, StrategyTexts> = {
+export const strategyTexts: Record<StrategyName, StrategyTexts> = {
   ddp: {
     name: 'DDP',
     does: 'Gradients are averaged in every step by an all-reduce. Each tab sends less than twice the size of its gradient, and waits for the slowest tab.',
@@ -133,7 +133,7 @@ export const jobTexts = {
       'The run takes a few steps, measures the links between the tabs, and compares the strategies. It does not train the model. You then choose a strategy.',
   },
   strategy: 'Strategy',
-  strategies: strategiesTexts,
+  strategies: strategyTexts,
   advanced: 'Advanced',
   optimizer: 'Optimizer',
   optimizers,
@@ -279,13 +279,13 @@ export const jobTexts = {
     const ahead = settings.includes('staleness') ? `, at most ${plural(staleness, 'step')} ahead` : '';
     const exchange = exchanges === 'server' ? 'waits for all' : 'an exchange';
     const period = syncEvery === null || !settings.includes('syncEvery') ? '' : `, ${exchange} ${often(syncEvery)}`;
-    return `${strategiesTexts[strategy].name}${divided}${ahead}${period}`;
+    return `${strategyTexts[strategy].name}${divided}${ahead}${period}`;
   },
   /** The comparison of methods. */
   methods: {
     name: (method: string): string => {
       const { strategy, codec } = learningMethodByName(method);
-      return `${upperFirst(strategiesTexts[strategy].name)}${codec === 'fp32' ? '' : `, ${CODECS[codec].title}`}`;
+      return `${upperFirst(strategyTexts[strategy].name)}${codec === 'fp32' ? '' : `, ${CODECS[codec].title}`}`;
     },
     method: 'Method',
     step: 'Step',

@@ -5,7 +5,7 @@
 import type { ComponentChildren } from 'preact';
 import { plural } from '../format.ts';
 import type { LessonPageText } from './lesson.tsx';
-import type { termsTexts } from './terms.tsx';
+import type { termTexts } from './terms.tsx';
 
 /** The numbers that the texts quote. */
 export interface PipelineLessonFacts {
@@ -19,7 +19,7 @@ export interface PipelineLessonFacts {
   whole: string;
   part: string;
   /** A word with a definition. */
-  term: (name: keyof typeof termsTexts, text: string) => ComponentChildren;
+  term: (name: keyof typeof termTexts, text: string) => ComponentChildren;
 }
 
 type PassName = 'forward' | 'backward';

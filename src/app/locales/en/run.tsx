@@ -5,7 +5,7 @@ import { formatBytes, formatMs, formatRank, plural, formatRankAtStart } from '..
 import { ENGLISH_NOTICE_SENTENCES } from '../../../protocol/notices.ts';
 import { listInWords, upperFirst } from '../../../util/text.ts';
 import { CODECS } from '../../../spec/codecs.ts';
-import { strategiesTexts } from './job.tsx';
+import { strategyTexts } from './job.tsx';
 
 export const runTexts = {
   /** A note on a simulated run. */
@@ -80,7 +80,7 @@ export const runTexts = {
         ? `Communication adds ${added} (${speed}). A codec would save too little time to justify its rounding errors.`
         : `With fp32 (${speed}), communication added ${added}. With ${title}, it should add about ${formatMs(expectedMs[codec])}.`;
     const advice = suggestion
-      ? ` That is still more than half of a step. ${upperFirst(strategiesTexts[suggestion].name)} communicates less often.`
+      ? ` That is still more than half of a step. ${upperFirst(strategyTexts[suggestion].name)} communicates less often.`
       : '';
     return `Codec: ${title}. ${reason}${advice}`;
   },

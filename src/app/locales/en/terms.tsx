@@ -1,5 +1,5 @@
 /** Definitions, a sentence or two each; the key is the English term. */
-export const termsTexts = {
+export const termTexts = {
   rank: {
     word: 'rank',
     means:

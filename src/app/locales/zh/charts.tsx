@@ -1,6 +1,6 @@
 import type { UiMessages } from '../en/index.ts';
 
-export const chartsTexts: UiMessages['charts'] = {
+export const chartTexts: UiMessages['charts'] = {
   axis: '横轴',
   step: '步数',
   time: '时间',

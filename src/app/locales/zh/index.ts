@@ -1,6 +1,6 @@
 /** 简体中文。 */
 import type { UiMessages } from '../en/index.ts';
-import { chartsTexts } from './charts.tsx';
+import { chartTexts } from './charts.tsx';
 import { homeTexts } from './home.tsx';
 import { jobTexts } from './job.tsx';
 import { joinTexts } from './join.tsx';
@@ -14,12 +14,12 @@ import { ringTexts } from './ring.tsx';
 import { runTexts } from './run.tsx';
 import { shellTexts } from './shell.tsx';
 import { stateTexts } from './state.tsx';
-import { termsTexts } from './terms.tsx';
+import { termTexts } from './terms.tsx';
 import { generationTexts } from './generation.tsx';
 
 export const zh: UiMessages = {
   shell: shellTexts,
-  terms: termsTexts,
+  terms: termTexts,
   home: homeTexts,
   join: joinTexts,
   lobby: lobbyTexts,
@@ -29,7 +29,7 @@ export const zh: UiMessages = {
   ring: ringTexts,
   pipeline: pipelineTexts,
   run: runTexts,
-  charts: chartsTexts,
+  charts: chartTexts,
   lesson: lessonTexts,
   pipelineLesson: pipelineLessonTexts,
   inspection: inspectionTexts,

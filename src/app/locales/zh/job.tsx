@@ -12,7 +12,7 @@ const nameOf = (codec: CodecSetting): string => (codec === 'auto' ? jobTexts.aut
 const often = (steps: number | null): string =>
   steps === null ? '隔一段时间' : steps === 1 ? '每一步之后' : `每 ${steps} 步`;
 
-export const strategiesTexts: Record<StrategyName, StrategyTexts> = {
+export const strategyTexts: Record<StrategyName, StrategyTexts> = {
   ddp: {
     name: 'DDP',
     does: '每一步用全归约求梯度的平均。每个标签页发送的不到自己梯度大小的两倍，并且要等最慢的标签页。',
@@ -73,14 +73,14 @@ const describeLoss = ({ loss }: JobSpec): string =>
   loss === null || loss === 'cross-entropy' ? '' : `，${losses[loss]}`;
 
 /** Changes of training pictures. */
-export const augmentsTexts: Readonly<Record<AugmentName, string>> = {
+export const augmentTexts: Readonly<Record<AugmentName, string>> = {
   flip: '左右翻转',
   shift: '平移（最多 1/8）',
   colour: '改变明暗和颜色',
 };
 
 const describeAugment = ({ augment }: JobSpec): string =>
-  augment === null ? '' : `；随机改变训练图片（${augment.map((name) => augmentsTexts[name]).join('、')}）`;
+  augment === null ? '' : `；随机改变训练图片（${augment.map((name) => augmentTexts[name]).join('、')}）`;
 
 const describeGpt = ({ layers, width, heads, context, tokens }: JobSpec['gpt']): string =>
   `${layers} 层、每层 ${width} 个通道、${heads} 个头，一次看 ${context} 个${tokens === 'characters' ? '字符' : '字节对'}`;
@@ -111,7 +111,7 @@ export const jobTexts: UiMessages['job'] = {
     methods: '先走几步，测量标签页之间的链路，再比较各种策略。这次运行不训练模型，之后由你选择策略。',
   },
   strategy: '策略',
-  strategies: strategiesTexts,
+  strategies: strategyTexts,
   advanced: '更多设置',
   optimizer: '优化器',
   optimizers,
@@ -206,7 +206,7 @@ export const jobTexts: UiMessages['job'] = {
   channels: '颜色',
   colours: { 1: '灰度', 3: '红、绿、蓝' },
   augment: '随机改变训练图片',
-  augments: augmentsTexts,
+  augments: augmentTexts,
   target: '要预测的列',
   lastColumn: '最后一列',
   task: '预测为',
@@ -236,12 +236,12 @@ export const jobTexts: UiMessages['job'] = {
     const ahead = settings.includes('staleness') ? `，最多领先 ${staleness} 步` : '';
     const exchange = exchanges === 'server' ? '全体等待' : '交换一次';
     const period = syncEvery === null || !settings.includes('syncEvery') ? '' : `，${often(syncEvery)}${exchange}`;
-    return `${divided}${strategiesTexts[strategy].name}${ahead}${period}`;
+    return `${divided}${strategyTexts[strategy].name}${ahead}${period}`;
   },
   methods: {
     name: (method: string): string => {
       const { strategy, codec } = learningMethodByName(method);
-      return `${upperFirst(strategiesTexts[strategy].name)}${codec === 'fp32' ? '' : `，${CODECS[codec].title}`}`;
+      return `${upperFirst(strategyTexts[strategy].name)}${codec === 'fp32' ? '' : `，${CODECS[codec].title}`}`;
     },
     method: '方法',
     step: '一步',

@@ -2,7 +2,7 @@ import { formatBytes, formatClockDuration, formatCount, formatMs } from '../form
 import type { AugmentName } from '../../../spec/names.ts';
 import { type DataNote, describeFirstNotes, quotedField, totalNoteCount } from '../../../spec/preview.ts';
 import type { UiMessages } from '../en/index.ts';
-import { augmentsTexts } from './job.tsx';
+import { augmentTexts } from './job.tsx';
 
 function named(notes: readonly DataNote[], describe: (note: DataNote) => string): string {
   const { first, others } = describeFirstNotes(notes, describe);
@@ -184,7 +184,7 @@ export const lobbyTexts: UiMessages['lobby'] = {
       'class-not-held-out': (notes) =>
         `有 ${notes.length} 个类别没有留作测试的样本，不评估：${named(notes, ({ name, count }) => `${quotedField(name)}（${formatCount(count)} 个样本）`)}。`,
       augmented: (notes) =>
-        `训练图片在每一轮中都会随机改变：${named(notes, ({ name }) => augmentsTexts[name as AugmentName])}。页面的预览中是例子。留作测试的图片不变。`,
+        `训练图片在每一轮中都会随机改变：${named(notes, ({ name }) => augmentTexts[name as AugmentName])}。页面的预览中是例子。留作测试的图片不变。`,
       'sheets-left-out': ([note]) => `只读取工作表 ${quotedField(note!.name)}，不读取：${note!.example}。`,
       'utf-16': (notes) => `${totalNoteCount(notes)} 个文本按 UTF-16 读取：${named(notes, ({ example }) => example)}。`,
       markup: (notes) =>

@@ -2,7 +2,7 @@ import { formatBytes, formatMs, formatRank } from '../format.ts';
 import type { UiMessages } from '../en/index.ts';
 import type { Notice } from '../../../protocol/notices.ts';
 import { CODECS } from '../../../spec/codecs.ts';
-import { strategiesTexts } from './job.tsx';
+import { strategyTexts } from './job.tsx';
 
 const ranksOf = (all: readonly number[]): string => `rank ${all.join('、')}`;
 
@@ -98,7 +98,7 @@ export const runTexts: UiMessages['run'] = {
       codec === 'fp32'
         ? `通信${added}（${speed}）。编码能省下的时间太少，不值得为此引入舍入误差。`
         : `用 fp32 时（${speed}），通信${added}。改用 ${title} 后预计约 ${formatMs(expectedMs[codec])}。`;
-    const advice = suggestion ? `这仍占一步的一半以上。${strategiesTexts[suggestion].name} 的通信次数更少。` : '';
+    const advice = suggestion ? `这仍占一步的一半以上。${strategyTexts[suggestion].name} 的通信次数更少。` : '';
     return `编码：${title}。${reason}${advice}`;
   },
   timeLeft: '剩余时间',

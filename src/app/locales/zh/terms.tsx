@@ -1,6 +1,6 @@
 import type { UiMessages } from '../en/index.ts';
 
-export const termsTexts: UiMessages['terms'] = {
+export const termTexts: UiMessages['terms'] = {
   rank: {
     word: '编号（rank）',
     means:

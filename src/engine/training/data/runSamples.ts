@@ -5,7 +5,7 @@ import { currentRetainedGradients, type RetainedGradient } from '../../../parall
 import type { AttachedRank, ElasticStrategy } from '../../../parallel/strategies/index.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { TrainingTask } from '../../tasks/task.ts';
-import { compareDataHashes } from './compareData.ts';
+import { compareDataHashes } from './compareDataHashes.ts';
 import { ContentComparison } from './compareContents.ts';
 import { PartitionedDataAssigner } from './partitionedDataAssigner.ts';
 import { ReplicatedDataAssigner } from './replicatedDataAssigner.ts';

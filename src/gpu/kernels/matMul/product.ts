@@ -25,7 +25,7 @@ import {
   type ElementwiseFactor,
 } from './epilogue.ts';
 import { matMulPlanOf, type MatMulLengths, type MatMulPlan, type MatMulTile } from './plan.ts';
-import { sumProductParts } from './sumParts.ts';
+import { sumProductParts } from './sumProductParts.ts';
 
 /** A matrix, or several as [batches, ...], in row-major order. */
 export interface MatMulOperand {

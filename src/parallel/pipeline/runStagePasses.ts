@@ -85,6 +85,6 @@ export function runStagePasses(
 }
 
 /** Returns the plan without its backward passes. */
-export function forwardOnlyPlan(plan: PipelinePlan): PipelinePlan {
+export function planForwardOnly(plan: PipelinePlan): PipelinePlan {
   return { ...plan, passes: plan.passes.map((own) => own.filter(({ kind }) => kind === 'forward')) };
 }

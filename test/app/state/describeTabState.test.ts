@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { isRoomTraining, ownRank } from '../../../src/app/state/derive.ts';
-import { describeTabState } from '../../../src/app/state/describeState.ts';
+import { describeTabState } from '../../../src/app/state/describeTabState.ts';
 import type { LobbyView } from '../../../src/app/state/room.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { member, RESULT, stepEvent } from '../events.ts';

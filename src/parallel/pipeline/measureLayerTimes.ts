@@ -4,7 +4,7 @@ import type { Clock } from '../../util/clock.ts';
 import type { Tensor } from '../backward/flatten.ts';
 import { differentiateTape, disposeTape } from '../backward/tape.ts';
 import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
-import { recordLayerPass } from './recordLayer.ts';
+import { recordLayerPass } from './recordLayerPass.ts';
 
 /** Number of runs of each layer. The last run counts, because the first run compiles shaders. */
 const RUNS = 2;

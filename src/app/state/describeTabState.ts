@@ -10,7 +10,7 @@ import {
   isTabReady,
   isSpectating,
   isRunUnderWay,
-  tabsMissingToStart,
+  countTabsMissingToStart,
 } from './derive.ts';
 import type { LobbyView } from './room.ts';
 import type { RunView } from './run.ts';
@@ -96,7 +96,7 @@ function waitingReason(view: TabView): string {
   if (!isTabReady(view)) return why.ready;
   if (lobby.phase === 'PAUSED') return lobby.isPausedByHost ? why.resume : why.tabs(lobby.waitingFor);
   if (lobby.phase !== 'FORMING') return hasMoreReadyThanRanks(lobby) ? why.place : why.run;
-  const missing = tabsMissingToStart(lobby);
+  const missing = countTabsMissingToStart(lobby);
   if (missing !== null && missing > 0) return why.tabs(missing);
   return isHost(view) ? why.you : why.host;
 }
