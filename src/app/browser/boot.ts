@@ -47,6 +47,8 @@ function showMissing(): void {
   });
   const sentence = document.createElement('p');
   sentence.role = 'alert';
+  // The styles may be missing, too.
+  sentence.style.margin = '2rem 1rem';
   sentence.append(before, link, after);
   document.querySelector('#app')!.replaceChildren(sentence);
 }

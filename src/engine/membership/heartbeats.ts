@@ -27,13 +27,13 @@ const DOUBTED = MAX_UNANSWERED - MAX_UNANSWERED_IN_DOUBT;
  */
 const LATE_MS = 5_000;
 
-export interface HeartbeatClocks {
+export interface HeartbeatTimeSources {
   clock: Clock;
   /** Returns milliseconds since 1970. Unlike some clocks, it advances while the machine sleeps. */
   today: () => number;
 }
 
-interface HeartbeatsOptions extends HeartbeatClocks {
+interface HeartbeatsOptions extends HeartbeatTimeSources {
   send: (message: ClientMessage) => void;
   /** Returns what the rank does now. */
   pulse: (intervalMs: number) => Pulse;

@@ -10,7 +10,7 @@ import { withinDeadline } from '../../util/deadline.ts';
 import { deferred } from '../../util/deferred.ts';
 import { errorMessageOf, SignalingError } from '../../util/errors.ts';
 import { socketUrl } from '../../util/socketUrl.ts';
-import { Heartbeats, type HeartbeatClocks } from './heartbeats.ts';
+import { Heartbeats, type HeartbeatTimeSources } from './heartbeats.ts';
 
 /**
  * Deadline in milliseconds for a connection to the server. On a busy line, the deadline is longer.
@@ -36,7 +36,7 @@ export interface SignalingSocket extends Pick<
 /** Opens a WebSocket to `url`. */
 export type OpenSocket = (url: URL) => SignalingSocket | Promise<SignalingSocket>;
 
-interface ClientOptions extends HeartbeatClocks {
+interface ClientOptions extends HeartbeatTimeSources {
   /** This thread's activity, which its heartbeats report. */
   activity: ThreadActivity;
 }
