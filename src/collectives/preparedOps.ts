@@ -20,7 +20,7 @@ import {
   type CallerInGroup,
 } from './argumentChecks.ts';
 import { splitAtDisplacements } from './coalesce.ts';
-import { sizesText, digestOfSizes, partSizesText, shapeTag, shapeText } from './diagnostics/descriptor.ts';
+import { sumOfSizesText, digestOfSizes, partSizesText, shapeTag, shapeText } from './diagnostics/descriptor.ts';
 import { copyInto, dtypeOf, emptyLike, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
 import type { OpDescription } from './inFlightOp.ts';
 import type {
@@ -249,8 +249,8 @@ export function prepareAllToAll<T extends TypedArray>(
   const input = checkedDisplacements(inputSplits);
   const output = checkedDisplacements(outputSplits);
   const target = emptyLike(tensor, output.at(-1)!);
-  const [sent, received] = [partSizesText(inputSplits, options.shape), sizesText(outputSplits)];
-  const isEqual = sizesText(inputSplits) === received;
+  const [sent, received] = [partSizesText(inputSplits, options.shape), sumOfSizesText(outputSplits)];
+  const isEqual = sumOfSizesText(inputSplits) === received;
   if (rank >= 0) checkOwnPart(caller, inputSplits, outputSplits);
   const own = tensorView(tensor, input[rank]!, input[rank + 1]!);
   return {

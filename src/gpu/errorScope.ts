@@ -9,7 +9,7 @@ const FILTERS = ['out-of-memory', 'validation'] as const;
  *   `null` if it refused none.
  * @throws (rejects) errors of `main`.
  */
-export async function collectGpuErrors<T>(
+export async function runWithGpuErrorScopes<T>(
   device: GPUDevice,
   main: () => T,
 ): Promise<{ result: T; refused: GPUError | null }> {

@@ -5,7 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { webgpuBackend, type WebGpuBackend } from './backend.ts';
 import { CapturedPass, recordingDifference, replayBytes, type PinnedBuffers } from './capture.ts';
-import { collectGpuErrors } from './errorScope.ts';
+import { runWithGpuErrorScopes } from './errorScope.ts';
 import { canRecordGpuCommands, recordGpuCommands, type GpuCommandRecorder } from './recording.ts';
 
 /** Records the ops of passes on one backend. */
@@ -112,7 +112,7 @@ class GpuRecording implements PassRecording {
     if (!buffers.every((buffer) => buffer !== null && buffer !== undefined)) {
       throw new Error('a gradient is computed on the CPU');
     }
-    const { result: capture, refused } = await collectGpuErrors(
+    const { result: capture, refused } = await runWithGpuErrorScopes(
       backend.device,
       () => new CapturedPass(backend, this.#recorder.commands, this.#pinned),
     );

@@ -37,13 +37,13 @@ export type FilePlace =
   /** A range of bytes of a file on a web server. */
   | { readonly in: 'web'; readonly url: string; readonly range: ByteRange }
   /** A file that other ranks send while it is read. */
-  | { readonly in: 'shared'; readonly file: SharedFile }
+  | { readonly in: 'shared'; readonly file: ArrivingFile }
   /** The bytes of a file of `size` bytes from byte `start` on, as far as they are in `blob`. */
   | { readonly in: 'part'; readonly blob: Blob; readonly start: number; readonly size: number }
   | { readonly in: 'zip'; readonly zip: Exclude<FilePlace, { in: 'zip' }>; readonly entry: ZipEntryFacts };
 
 /** A file whose bytes arrive from other ranks. */
-export interface SharedFile {
+export interface ArrivingFile {
   readonly size: number;
   /** Returns whether bytes start..end-1 are here. */
   has(start: number, end: number): boolean;
@@ -98,10 +98,10 @@ function bytesOf(
 }
 
 /**
- * Returns the bytes of a {@link SharedFile} that usually contain the file at a place; `null` if the
+ * Returns the bytes of a {@link ArrivingFile} that usually contain the file at a place; `null` if the
  * place is not in such a file.
  */
-export function sharedFileRangeOf(place: FilePlace): { file: SharedFile; range: ByteRange } | null {
+export function sharedFileRangeOf(place: FilePlace): { file: ArrivingFile; range: ByteRange } | null {
   if (place.in === 'shared') return { file: place.file, range: { start: 0, end: place.file.size } };
   if (place.in !== 'zip' || place.zip.in !== 'shared') return null;
   const { file } = place.zip;
@@ -115,7 +115,7 @@ export function sharedFileRangeOf(place: FilePlace): { file: SharedFile; range: 
 /**
  * Waits for the bytes at a place, and returns a place that any thread can read.
  *
- * @throws (rejects) as {@link SharedFile.range}.
+ * @throws (rejects) as {@link ArrivingFile.range}.
  */
 export async function placeOnceArrived(place: FilePlace): Promise<FilePlace> {
   const found = sharedFileRangeOf(place);

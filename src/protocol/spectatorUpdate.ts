@@ -18,7 +18,7 @@ import {
   ModelEvent,
   PipelineEvent,
   RanksEvent,
-  SampleEvent,
+  WrittenSampleEvent,
   SharesEvent,
   StepEvent,
   TraceEvent,
@@ -63,7 +63,7 @@ export const SpectatorEvent = v.variant('type', [
   RanksEvent,
   HashesEvent,
   LessonEvent,
-  SampleEvent,
+  WrittenSampleEvent,
   v.object({ ...FinishedEvent.entries, result: Result }),
 ]);
 export type SpectatorEvent = v.InferOutput<typeof SpectatorEvent>;

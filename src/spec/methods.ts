@@ -5,7 +5,7 @@
 import { reducesGradients, STRATEGIES, STRATEGY_NAMES, type ComparedCodec, type StrategyName } from './strategies.ts';
 
 /** A strategy with one of its codecs. */
-export interface LearningMethod extends ComparedCodec {
+export interface StrategyWithCodec extends ComparedCodec {
   strategy: StrategyName;
 }
 
@@ -13,7 +13,7 @@ export interface LearningMethod extends ComparedCodec {
  * The methods by name, sorted by how much they change what is learned: from least to most. The
  * first method of a strategy has the strategy's name.
  */
-export const LEARNING_METHODS: ReadonlyMap<string, LearningMethod> = new Map(
+export const LEARNING_METHODS: ReadonlyMap<string, StrategyWithCodec> = new Map(
   STRATEGY_NAMES.flatMap((strategy) =>
     STRATEGIES[strategy].compared.map((compared, i) => [
       i === 0 ? strategy : `${strategy}-${compared.codec}`,
@@ -24,7 +24,7 @@ export const LEARNING_METHODS: ReadonlyMap<string, LearningMethod> = new Map(
 
 export const LEARNING_METHOD_NAMES = [...LEARNING_METHODS.keys()];
 
-export function learningMethodByName(name: string): LearningMethod {
+export function learningMethodByName(name: string): StrategyWithCodec {
   return LEARNING_METHODS.get(name)!;
 }
 

@@ -309,7 +309,7 @@ export function strategyFactsOf(strategy: unknown): StrategyFacts {
  * exchanges, this is the outer optimizer, because the averages of the inner optimizer differ by
  * rank.
  */
-export function stateOptimizerName({
+export function optimizerInRunState({
   strategy,
   optimizer,
 }: Pick<TrainingPlan, 'strategy' | 'optimizer'>): OptimizerName {

@@ -9,7 +9,7 @@ import { BUILT_IN_IMAGE_SIDE, type LabelledImage } from '../../spec/inspection.t
 import { useElementSize } from '../components/useElementSize.ts';
 import { theme } from '../browser/theme.ts';
 import { uiMessages } from '../locales/index.ts';
-import { beginStroke, extendStroke, type Drawing } from './drawing.ts';
+import { beginStroke, extendLatestStroke, type Drawing } from './drawing.ts';
 import { Picture } from './Picture.tsx';
 
 interface Props {
@@ -69,7 +69,7 @@ export function DrawingPad({ drawing, image, ondraw, onclear }: Props) {
     // A fast pointer has several positions between two frames.
     const all = event.getCoalescedEvents();
     const places = (all.length > 0 ? all : [event]).map(placeOf);
-    ondraw((so) => places.reduce((drawn, place) => extendStroke(drawn, ...place), so));
+    ondraw((so) => places.reduce((drawn, place) => extendLatestStroke(drawn, ...place), so));
   };
   const onkey = (event: KeyboardEvent): void => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -78,7 +78,7 @@ export function DrawingPad({ drawing, image, ondraw, onclear }: Props) {
     if (arrow !== undefined) {
       const moved = { x: clamp(x + arrow[0], 0, 1), y: clamp(y + arrow[1], 0, 1), isDown };
       pen.value = moved;
-      if (isDown) ondraw((so) => extendStroke(so, moved.x, moved.y));
+      if (isDown) ondraw((so) => extendLatestStroke(so, moved.x, moved.y));
     } else if (event.key === ' ') {
       pen.value = { x, y, isDown: !isDown };
       if (!isDown) ondraw((so) => beginStroke(so, x, y));

@@ -40,7 +40,7 @@ export function beginStroke(drawing: Drawing, x: number, y: number): Drawing {
 }
 
 /** Returns the drawing with its latest stroke extended by a line. */
-export function extendStroke(drawing: Drawing, x: number, y: number): Drawing {
+export function extendLatestStroke(drawing: Drawing, x: number, y: number): Drawing {
   const stroke = drawing.at(-1);
   if (stroke === undefined || isFull(drawing)) return drawing;
   return [...drawing.slice(0, -1), [...stroke, inside(x), inside(y)]];

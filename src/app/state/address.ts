@@ -5,7 +5,7 @@ import {
   parsePageRoute,
   roomAddressHash,
   viewSettingsFromQuery,
-  withHashSettings,
+  hashWithSettings,
   type PageRoute,
 } from './route.ts';
 
@@ -16,7 +16,7 @@ export const hiddenPageParts = computed(() => hiddenPartsFromQuery(pageRoute.val
 
 /** Stores settings of a page in its address, without a new entry in the browser's history. */
 export function writeSettingsToAddress(changes: Readonly<Record<string, string | null>>): void {
-  history.replaceState(null, '', withHashSettings(location.hash, changes));
+  history.replaceState(null, '', hashWithSettings(location.hash, changes));
   pageRoute.value = parsePageRoute(location.hash);
 }
 
@@ -31,7 +31,7 @@ export function showRoomInAddress(room: string): void {
   history.replaceState(
     null,
     '',
-    withHashSettings(roomAddressHash(room), viewSettingsFromQuery(pageRoute.peek().query)),
+    hashWithSettings(roomAddressHash(room), viewSettingsFromQuery(pageRoute.peek().query)),
   );
   pageRoute.value = parsePageRoute(location.hash);
 }

@@ -61,7 +61,7 @@ export function roomAddressHash(room: string): string {
 }
 
 /** Returns `hash` with changed settings. `null` removes a setting. */
-export function withHashSettings(hash: string, changes: Readonly<Record<string, string | null>>): string {
+export function hashWithSettings(hash: string, changes: Readonly<Record<string, string | null>>): string {
   const cut = hash.indexOf('?');
   const place = cut < 0 ? hash || '#' : hash.slice(0, cut);
   const query = new URLSearchParams(cut < 0 ? '' : hash.slice(cut + 1));
@@ -109,7 +109,7 @@ export function roomShareLink(
   room: string,
   settings: Readonly<Record<string, string | null>> = {},
 ): string {
-  return `${page.origin}${page.pathname}${withHashSettings(roomAddressHash(room), settings)}`;
+  return `${page.origin}${page.pathname}${hashWithSettings(roomAddressHash(room), settings)}`;
 }
 
 /** Returns an integer of a setting if it is within bounds, otherwise the default. */

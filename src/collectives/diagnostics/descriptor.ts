@@ -98,7 +98,7 @@ export function digestOfSizes(sizes: readonly number[]): number {
  * Returns the text of sizes for `amount`: the sum if all sizes are equal, otherwise a list such as
  * `3 + 4 + 5`.
  */
-export function sizesText(sizes: readonly number[]): string {
+export function sumOfSizesText(sizes: readonly number[]): string {
   if (sizes.every((size) => size === sizes[0])) return String(sizes.length * sizes[0]!);
   const more = sizes.length > MAX_SIZES_NAMED ? ' + ...' : '';
   return `${sizes.slice(0, MAX_SIZES_NAMED).join(' + ')}${more}`;
@@ -122,9 +122,9 @@ export function shapeText(shape: readonly number[] | undefined): string | undefi
  * @param parts text before the shape if all sizes are equal, such as `4 x `.
  */
 export function partSizesText(sizes: readonly number[], shape: readonly number[] | undefined, parts = ''): string {
-  if (!shape) return sizesText(sizes);
+  if (!shape) return sumOfSizesText(sizes);
   if (sizes.every((size) => size === sizes[0])) return `${parts}${shapeText(shape)}`;
-  return `${sizesText(sizes)} in rows of ${shapeText(shape.slice(1))}`;
+  return `${sumOfSizesText(sizes)} in rows of ${shapeText(shape.slice(1))}`;
 }
 
 /**

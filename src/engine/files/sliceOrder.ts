@@ -5,7 +5,7 @@
  */
 import { loadData } from '../../jobs/index.ts';
 import type { Dataset } from '../../jobs/dataset.ts';
-import { sharedFileRangeOf, type SharedFile } from '../../jobs/storedFile.ts';
+import { sharedFileRangeOf, type ArrivingFile } from '../../jobs/storedFile.ts';
 import { GlobalCursor } from '../../parallel/data/cursor.ts';
 import { initialTrainingProgress, type TrainingProgress } from '../../parallel/recovery/progress.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -46,7 +46,7 @@ export async function determineSliceOrder(
   const isMeasuring = job.measure !== null || job.codec === 'auto';
   if (job.job !== 'images' || isPipelineJob(job) || isMeasuring) return all;
   const order = new Set<number>();
-  const numbers = new Map<SharedFile, number>();
+  const numbers = new Map<ArrivingFile, number>();
   const need = (file: number, start: number, end: number): void => {
     for (const slice of shared.slicesOf(file, start, end)) order.add(slice);
   };
@@ -56,7 +56,7 @@ export async function determineSliceOrder(
       return one.place.file.range(start, end);
     };
     // With `range`, a preview of a picture asks only for the bytes that it needs.
-    const file: SharedFile = { ...one.place.file, range, has: () => false };
+    const file: ArrivingFile = { ...one.place.file, range, has: () => false };
     numbers.set(file, at);
     return { ...one, place: { in: 'shared', file } as const, blob: () => range(0, one.size) };
   });

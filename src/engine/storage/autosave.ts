@@ -4,7 +4,7 @@
  */
 import type { CheckpointMeta } from '../../formats/checkpoint.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { isRunOver } from '../../parallel/recovery/progress.ts';
+import { isRunLimitReached } from '../../parallel/recovery/progress.ts';
 import type { Clock } from '../../util/clock.ts';
 import { errorMessageOf } from '../../util/errors.ts';
 import { isSameRun, type Checkpoints } from './checkpoints.ts';
@@ -130,7 +130,7 @@ export class Autosave {
   async #keep(state: RunState, worldSize: number, isWanted: boolean): Promise<void> {
     const { openCheckpoints, room, member, job, origin, today } = this.#options;
     const { step } = state.progress;
-    if (step === 0 || isRunOver(state.progress, job)) return;
+    if (step === 0 || isRunLimitReached(state.progress, job)) return;
     const id = `${room}-${member}-${step}`;
     const { meta, arrays } = runStateToCheckpoint(state, { id, room, job, savedAt: today(), worldSize });
     const checkpoints = await openCheckpoints();

@@ -1,7 +1,7 @@
 /** Converts a run's state to a checkpoint, and a checkpoint to a run's state. */
 import type { Checkpoint, CheckpointMeta } from '../../formats/checkpoint.ts';
 import type { StateArray } from '../../formats/stateFile.ts';
-import { stateOptimizerName } from '../../spec/plan.ts';
+import { optimizerInRunState } from '../../spec/plan.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import { hashOfArrays } from '../../util/hash.ts';
 import type { RunState } from './runState.ts';
@@ -69,7 +69,7 @@ export function runStateFromCheckpoint({ meta, arrays }: Checkpoint): RunState {
       order: [...order],
       parameters,
       buffers,
-      optimizer: { name: stateOptimizerName(job), scalars: scalars as Float64Array<ArrayBuffer>, slots },
+      optimizer: { name: optimizerInRunState(job), scalars: scalars as Float64Array<ArrayBuffer>, slots },
     },
     ...(agreed && { agreed }),
     ...(vocabulary && { vocabulary }),

@@ -4,7 +4,7 @@
  */
 import type { CursorPosition } from '../../parallel/data/cursor.ts';
 import {
-  isRunOver,
+  isRunLimitReached,
   recordAppliedStep,
   initialTrainingProgress,
   type TrainingProgress,
@@ -54,7 +54,7 @@ export class RunProgress {
   }
 
   get isOver(): boolean {
-    return isRunOver(this.now, this.#bounds) || this.#hasExploded;
+    return isRunLimitReached(this.now, this.#bounds) || this.#hasExploded;
   }
 
   /**
@@ -62,7 +62,7 @@ export class RunProgress {
    * on the latest evaluation, which some ranks may not know yet.
    */
   get hasNoStepsLeft(): boolean {
-    return isRunOver(this.now, { ...this.#bounds, patience: null }) || this.#hasExploded;
+    return isRunLimitReached(this.now, { ...this.#bounds, patience: null }) || this.#hasExploded;
   }
 
   /** The duties that remain after the latest step. */

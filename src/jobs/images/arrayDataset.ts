@@ -10,7 +10,7 @@ import { addToMoments, standardDeviation, emptyMoments } from '../../formats/mom
 const MAX_INPUTS = 256 * 256 * 3;
 
 /** Samples and labels as stored in the files. Only the rows listed in `rows` are used. */
-export interface LabelledArrays {
+export interface LabelledRows {
   x: StoredArray;
   /** The label of each row of `x`. */
   y: Float64Array;
@@ -81,7 +81,7 @@ export function sampleShape({ name, shape, rowLength }: StoredArray): readonly [
  * moments. For images, there is one set of moments for all pixels together. Returns `null` for
  * bytes, because their range is known.
  */
-export async function momentsOfArrays({ x, rows }: LabelledArrays): Promise<Moments[] | null> {
+export async function momentsOfArrays({ x, rows }: LabelledRows): Promise<Moments[] | null> {
   if (x.type === 'u1') return null;
   const all = Array.from({ length: x.shape.length === 2 ? x.rowLength : 1 }, emptyMoments);
   const values = new Float64Array(x.rowLength);
@@ -98,7 +98,7 @@ export async function momentsOfArrays({ x, rows }: LabelledArrays): Promise<Mome
  *
  * @throws (rejects) DataError if a number is NaN or infinite. The error names the row and the byte.
  */
-export async function checkRowsAreFinite({ x, rows }: LabelledArrays): Promise<void> {
+export async function checkRowsAreFinite({ x, rows }: LabelledRows): Promise<void> {
   if (!x.type.startsWith('f')) return;
   const values = new Float64Array(x.rowLength);
   for (const row of rows) await x.readRow(row, values);
@@ -122,11 +122,11 @@ export class ArrayDataset implements Dataset {
   readonly classes: number;
   readonly classNames: readonly string[];
   readonly facts: ImagesFacts;
-  readonly #arrays: LabelledArrays;
+  readonly #arrays: LabelledRows;
   readonly #scaling: Scaling;
   readonly #labels: ReadonlyMap<number, number>;
 
-  constructor(arrays: LabelledArrays, facts: ImagesFacts) {
+  constructor(arrays: LabelledRows, facts: ImagesFacts) {
     const { classes, moments } = facts;
     this.size = arrays.rows.length;
     this.inputShape = sampleShape(arrays.x);

@@ -12,7 +12,7 @@ import {
   readLabels,
   sampleShape,
   momentsOfArrays,
-  type LabelledArrays,
+  type LabelledRows,
 } from './arrayDataset.ts';
 import { augmentedPreview, augmentNotes, checkAugment } from './augment.ts';
 import type { Dataset } from '../dataset.ts';
@@ -302,7 +302,7 @@ function checkEnough(name: string, samples: number, isShard: boolean): void {
   );
 }
 
-function countsOfLabels(parts: readonly LabelledArrays[]): Map<number, number> {
+function countsOfLabels(parts: readonly LabelledRows[]): Map<number, number> {
   const counts = new Map<number, number>();
   for (const { rows, y } of parts) for (const row of rows) counts.set(y[row]!, (counts.get(y[row]!) ?? 0) + 1);
   return counts;
@@ -313,7 +313,7 @@ function countsOfLabels(parts: readonly LabelledArrays[]): Map<number, number> {
  *
  * @throws DataError if a held-out sample has a label that no training sample has.
  */
-function checkHeldOut({ x, y }: LabelledArrays, test: LabelledArrays): void {
+function checkHeldOut({ x, y }: LabelledRows, test: LabelledRows): void {
   const known = new Set(y);
   const odd = test.rows.find((row) => !known.has(test.y[row]!));
   if (odd === undefined) return;
@@ -322,7 +322,7 @@ function checkHeldOut({ x, y }: LabelledArrays, test: LabelledArrays): void {
   );
 }
 
-async function arraysOf({ x, y }: Pair): Promise<LabelledArrays> {
+async function arraysOf({ x, y }: Pair): Promise<LabelledRows> {
   const labels = await readLabels(x, y);
   return { x, y: labels, rows: Uint32Array.from(labels, (_, i) => i) };
 }

@@ -8,7 +8,7 @@ import { isLocalOnlyHost } from '../../util/localHost.ts';
 import { qrCodeOf } from '../../util/qrCode.ts';
 import type { ElasticOptions } from '../elastic/elasticJob.ts';
 import { createRoomElementParts, type RoomElementParts } from './parts.ts';
-import { roomElementTextsIn, type RoomElementTexts } from './texts.ts';
+import { roomElementTextsIn, type PeergradRoomTexts } from './texts.ts';
 
 export const ROOM_ELEMENT_TAG = 'peergrad-room';
 
@@ -152,7 +152,7 @@ export class PeergradRoom extends Base {
     this.#set('error', message);
   }
 
-  get #texts(): RoomElementTexts {
+  get #texts(): PeergradRoomTexts {
     return roomElementTextsIn(this.closest('[lang]')?.getAttribute('lang') ?? navigator.language);
   }
 

@@ -1,6 +1,6 @@
 /** Texts of the element `<peergrad-room>`, in the languages of the app. */
 
-export interface RoomElementTexts {
+export interface PeergradRoomTexts {
   region: string;
   connecting: string;
   present: (present: number, worldSize: number | null) => string;
@@ -14,7 +14,7 @@ export interface RoomElementTexts {
   localOnly: string;
 }
 
-const EN: RoomElementTexts = {
+const EN: PeergradRoomTexts = {
   region: 'Room',
   connecting: 'Connecting to the room …',
   present: (present, worldSize) => {
@@ -30,7 +30,7 @@ const EN: RoomElementTexts = {
   localOnly: 'This link opens on this machine only.',
 };
 
-const ZH: RoomElementTexts = {
+const ZH: PeergradRoomTexts = {
   region: '房间',
   connecting: '正在连接房间……',
   present: (present, worldSize) =>
@@ -44,6 +44,6 @@ const ZH: RoomElementTexts = {
 };
 
 /** Returns the texts for a `lang` attribute. */
-export function roomElementTextsIn(language: string): RoomElementTexts {
+export function roomElementTextsIn(language: string): PeergradRoomTexts {
   return language.toLowerCase().startsWith('zh') ? ZH : EN;
 }

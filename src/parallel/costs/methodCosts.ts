@@ -8,7 +8,7 @@ import {
   methodChangesLearning,
   LEARNING_METHOD_NAMES,
   learningMethodByName,
-  type LearningMethod,
+  type StrategyWithCodec,
 } from '../../spec/methods.ts';
 import { STRATEGIES, type ModelKind, type StrategyFacts } from '../../spec/strategies.ts';
 import { sparseSentShare } from '../sparse/ownerRanges.ts';
@@ -57,7 +57,7 @@ export function methodCosts(measured: MeasuredMethodCosts): MethodCost[] {
 }
 
 function stepCost(
-  { strategy, codec }: LearningMethod,
+  { strategy, codec }: StrategyWithCodec,
   measured: MeasuredMethodCosts,
 ): { stepMs: number; bytesPerStep: number } {
   const { worldSize, gradients, learner, ownMs, latencyMs } = measured;

@@ -66,7 +66,10 @@ export function usedTimeShare(trainedMs: number, { maxMinutes }: Pick<RunBounds,
 }
 
 /** Whether a limit is reached. */
-export function isRunOver({ step, position, trainedMs, verdicts }: TrainingProgress, bounds: RunBounds): boolean {
+export function isRunLimitReached(
+  { step, position, trainedMs, verdicts }: TrainingProgress,
+  bounds: RunBounds,
+): boolean {
   const { epochs, maxSteps, patience } = bounds;
   if ((verdicts.at(-1)?.since ?? 0) >= (patience ?? Infinity)) return true;
   return position.epoch >= epochs || step >= (maxSteps ?? Infinity) || usedTimeShare(trainedMs, bounds) >= 1;

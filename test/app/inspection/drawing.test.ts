@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   beginStroke,
-  extendStroke,
+  extendLatestStroke,
   imageOfDrawing,
   MAX_DRAWING_POINTS,
   type Drawing,
@@ -83,17 +83,17 @@ describe('the image of a drawing', () => {
 
 describe('a drawing', () => {
   test('stays within the pad when the pen leaves the pad', () => {
-    expect(extendStroke(beginStroke([], -0.2, 0.5), 0.4, 1.7)).toEqual([[0, 0.5, 0.4, 1]]);
+    expect(extendLatestStroke(beginStroke([], -0.2, 0.5), 0.4, 1.7)).toEqual([[0, 0.5, 0.4, 1]]);
   });
 
   test('has a maximum number of points', () => {
     let drawing = beginStroke([], 0, 0);
-    for (let i = 0; i < MAX_DRAWING_POINTS + 10; i++) drawing = extendStroke(drawing, 1, i % 2);
+    for (let i = 0; i < MAX_DRAWING_POINTS + 10; i++) drawing = extendLatestStroke(drawing, 1, i % 2);
     expect(drawing[0]).toHaveLength(2 * MAX_DRAWING_POINTS);
     expect(beginStroke(drawing, 0.5, 0.5)).toBe(drawing);
   });
 
   test('ignores pen moves before its first stroke', () => {
-    expect(extendStroke([], 0.5, 0.5)).toEqual([]);
+    expect(extendLatestStroke([], 0.5, 0.5)).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { hiddenPartsFromQuery, parsePageRoute, roomShareLink, withHashSettings } from '../../../src/app/state/route.ts';
+import { hiddenPartsFromQuery, parsePageRoute, roomShareLink, hashWithSettings } from '../../../src/app/state/route.ts';
 
 describe('parsePageRoute', () => {
   test.each(['', '#', '#/', '#?name=Ada'])('returns the home page for "%s"', (hash) => {
@@ -54,9 +54,9 @@ test('the link of a room contains the settings of the page for guests', () => {
 });
 
 test('withHashSettings adds settings after the name of the page, and removes settings that are null', () => {
-  expect(withHashSettings('#lesson', { n: '4' })).toBe('#lesson?n=4');
-  expect(withHashSettings('#K7F-3QX?auto&name=Ada%20L', { speed: '2' })).toBe('#K7F-3QX?auto&name=Ada+L&speed=2');
-  expect(withHashSettings('#new?seed=3&job=mnist', { seed: null })).toBe('#new?job=mnist');
-  expect(withHashSettings('', { lang: 'zh' })).toBe('#?lang=zh');
+  expect(hashWithSettings('#lesson', { n: '4' })).toBe('#lesson?n=4');
+  expect(hashWithSettings('#K7F-3QX?auto&name=Ada%20L', { speed: '2' })).toBe('#K7F-3QX?auto&name=Ada+L&speed=2');
+  expect(hashWithSettings('#new?seed=3&job=mnist', { seed: null })).toBe('#new?job=mnist');
+  expect(hashWithSettings('', { lang: 'zh' })).toBe('#?lang=zh');
   expect(parsePageRoute('#lesson?n=4').query.get('n')).toBe('4');
 });

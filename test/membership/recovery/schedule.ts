@@ -9,7 +9,7 @@ import { PartitionedDataAssigner } from '../../../src/engine/training/data/parti
 import { ReplicatedDataAssigner } from '../../../src/engine/training/data/replicatedDataAssigner.ts';
 import type { SampleAssigner } from '../../../src/engine/training/data/sampleAssigner.ts';
 import { currentRetainedGradients } from '../../../src/parallel/recovery/sampleReassignment.ts';
-import { isRunOver, recordAppliedStep } from '../../../src/parallel/recovery/progress.ts';
+import { isRunLimitReached, recordAppliedStep } from '../../../src/parallel/recovery/progress.ts';
 import { recoverElectedState } from '../../../src/parallel/recovery/recover.ts';
 import { errorMessageOf } from '../../../src/util/errors.ts';
 import { createRng, mixSeed, type Rng } from '../../../src/util/rng.ts';
@@ -94,7 +94,7 @@ class Schedule implements TabOwner {
     this.#ring = [...this.#ring, ...this.#tabs.filter((tab) => !this.#ring.includes(tab))];
     await this.#runGeneration(Infinity);
     for (const tab of this.#tabs) {
-      if (!isRunOver(tab.progress, BOUNDS)) throw new Violation('R4', `${tab.name} has not finished`);
+      if (!isRunLimitReached(tab.progress, BOUNDS)) throw new Violation('R4', `${tab.name} has not finished`);
     }
   }
 
@@ -182,7 +182,7 @@ class Schedule implements TabOwner {
     const arrivals = await recoverElectedState(group, received, replica(tab.replicaIn(collectives), tab), tab.progress);
     tab.isFresh = false;
     const { position } = tab.progress;
-    tab.assignment = isRunOver(tab.progress, BOUNDS)
+    tab.assignment = isRunLimitReached(tab.progress, BOUNDS)
       ? null
       : tab.assigner.reassign(position, tab, gradientsOf(arrivals));
     this.#invariants.checkHeld(tab);
@@ -197,7 +197,7 @@ class Schedule implements TabOwner {
 
   async #run(tab: Tab, collectives: Collectives): Promise<void> {
     const { contributions = same, stepped = () => {} } = this.#faults;
-    while (!isRunOver(tab.progress, BOUNDS)) {
+    while (!isRunLimitReached(tab.progress, BOUNDS)) {
       const assignment = (tab.assignment ??= tab.assigner!.assign(tab.progress.position, null));
       this.#invariants.checkHeld(tab);
       let sum: Sum | null = null;

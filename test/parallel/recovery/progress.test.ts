@@ -1,5 +1,9 @@
 import { expect, test } from 'vitest';
-import { isRunOver, recordEvaluation, initialTrainingProgress } from '../../../src/parallel/recovery/progress.ts';
+import {
+  isRunLimitReached,
+  recordEvaluation,
+  initialTrainingProgress,
+} from '../../../src/parallel/recovery/progress.ts';
 
 const BOUNDS = { epochs: 100, maxSteps: null, maxMinutes: null, patience: 2 };
 
@@ -8,7 +12,7 @@ test('a run ends after `patience` evaluations without a lower loss, and keeps th
   const losses = [3, 2, 2.5, 1.5, 1.5, 1.6];
   const seen = losses.map((loss) => {
     progress.step += 10;
-    return [recordEvaluation(progress, loss), isRunOver(progress, BOUNDS)];
+    return [recordEvaluation(progress, loss), isRunLimitReached(progress, BOUNDS)];
   });
   // An equal loss is no improvement.
   expect(seen).toEqual([
@@ -20,7 +24,7 @@ test('a run ends after `patience` evaluations without a lower loss, and keeps th
     [false, true],
   ]);
   expect(progress.verdicts.at(-1)).toEqual({ step: 60, best: 1.5, bestStep: 40, since: 2 });
-  expect(isRunOver(progress, { ...BOUNDS, patience: null })).toBe(false);
+  expect(isRunLimitReached(progress, { ...BOUNDS, patience: null })).toBe(false);
 });
 
 test('a repeated evaluation counts once, with its latest result', () => {

@@ -9,14 +9,14 @@
 import {
   addProductCode,
   declareSumsCode,
-  GRADIENT_ROWS,
-  KEY_ROWS,
+  ATTENTION_GRADIENT_ROWS,
+  ATTENTION_KEY_ROWS,
   multiplyRowsCode,
   attentionPrologueCode,
-  QUERY_ROWS,
+  ATTENTION_QUERY_ROWS,
   storeRowsCode,
   ATTENTION_TILE_ROWS,
-  VALUE_ROWS,
+  ATTENTION_VALUE_ROWS,
   type AttentionTiles,
 } from './tiles.ts';
 
@@ -41,16 +41,16 @@ fn main() {
   ${declareSumsCode('dq', tiles)}
   for (var other = 0u; other <= tile; other++) {
     var dp = mat4x4<f32>();
-    ${multiplyRowsCode('dp', [GRADIENT_ROWS, OWN], [VALUE_ROWS, OTHER], tiles)}
+    ${multiplyRowsCode('dp', [ATTENTION_GRADIENT_ROWS, OWN], [ATTENTION_VALUE_ROWS, OTHER], tiles)}
     var s = mat4x4<f32>();
-    ${multiplyRowsCode('s', [QUERY_ROWS, OWN], [KEY_ROWS, OTHER], tiles)}
+    ${multiplyRowsCode('s', [ATTENTION_QUERY_ROWS, OWN], [ATTENTION_KEY_ROWS, OTHER], tiles)}
     for (var j = 0u; j < 4u; j++) {
       let visible = visibleScores(s[j], ownRows, vec4<u32>(${OTHER} + column + j * 8u));
       s[j] = exp(visible - logSum) * (dp[j] - product);
     }
     workgroupBarrier();
     storeScores(row, column, s);
-    ${addProductCode('dq', KEY_ROWS, OTHER, tiles)}
+    ${addProductCode('dq', ATTENTION_KEY_ROWS, OTHER, tiles)}
   }
   ${storeRowsCode('dq', { start: 'queriesAt', stride: 'qkvStride' }, 'SCALE', tiles)}
 }
@@ -68,7 +68,7 @@ fn main() {
   ${declareSumsCode('dv', tiles)}
   for (var other = tile; other < tiles; other++) {
     var s = mat4x4<f32>();
-    ${multiplyRowsCode('s', [KEY_ROWS, OWN], [QUERY_ROWS, OTHER], tiles)}
+    ${multiplyRowsCode('s', [ATTENTION_KEY_ROWS, OWN], [ATTENTION_QUERY_ROWS, OTHER], tiles)}
     var products = vec4<f32>();
     for (var j = 0u; j < 4u; j++) {
       let query = ${OTHER} + column + j * 8u;
@@ -80,13 +80,13 @@ fn main() {
     }
     workgroupBarrier();
     storeScores(row, column, s);
-    ${addProductCode('dv', GRADIENT_ROWS, OTHER, tiles)}
+    ${addProductCode('dv', ATTENTION_GRADIENT_ROWS, OTHER, tiles)}
     var dp = mat4x4<f32>();
-    ${multiplyRowsCode('dp', [VALUE_ROWS, OWN], [GRADIENT_ROWS, OTHER], tiles)}
+    ${multiplyRowsCode('dp', [ATTENTION_VALUE_ROWS, OWN], [ATTENTION_GRADIENT_ROWS, OTHER], tiles)}
     for (var j = 0u; j < 4u; j++) { s[j] *= dp[j] - products[j]; }
     workgroupBarrier();
     storeScores(row, column, s);
-    ${addProductCode('dk', QUERY_ROWS, OTHER, tiles)}
+    ${addProductCode('dk', ATTENTION_QUERY_ROWS, OTHER, tiles)}
   }
   ${storeRowsCode('dk', { start: 'keysAt', stride: 'qkvStride' }, 'SCALE', tiles)}
   ${storeRowsCode('dv', { start: 'valuesAt', stride: 'qkvStride' }, '1.0', tiles)}

@@ -3,13 +3,13 @@ import {
   addProductCode,
   declareSumsCode,
   codeForEachChunk,
-  KEY_ROWS,
+  ATTENTION_KEY_ROWS,
   multiplyRowsCode,
   attentionPrologueCode,
-  QUERY_ROWS,
+  ATTENTION_QUERY_ROWS,
   storeRowsCode,
   ATTENTION_TILE_ROWS,
-  VALUE_ROWS,
+  ATTENTION_VALUE_ROWS,
   type AttentionTiles,
 } from './tiles.ts';
 
@@ -26,7 +26,7 @@ const LATEST_FIRST = attentionPrologueCode('tiles - 1u - nth');
  */
 const onlineSoftmax = (tiles: AttentionTiles): string => `
     var s = mat4x4<f32>();
-    ${multiplyRowsCode('s', [QUERY_ROWS, `tile * ${ATTENTION_TILE_ROWS}u`], [KEY_ROWS, `other * ${ATTENTION_TILE_ROWS}u`], tiles)}
+    ${multiplyRowsCode('s', [ATTENTION_QUERY_ROWS, `tile * ${ATTENTION_TILE_ROWS}u`], [ATTENTION_KEY_ROWS, `other * ${ATTENTION_TILE_ROWS}u`], tiles)}
     for (var j = 0u; j < 4u; j++) {
       s[j] = visibleScores(s[j], ownRows, vec4<u32>(other * ${ATTENTION_TILE_ROWS}u + column + j * 8u));
     }
@@ -52,7 +52,7 @@ fn main() {
       (chunk) => `
     for (var i = 0u; i < 4u; i++) { y${chunk}[i] *= shrink[i]; }`,
     )}
-    ${addProductCode('y', VALUE_ROWS, `other * ${ATTENTION_TILE_ROWS}u`, tiles)}
+    ${addProductCode('y', ATTENTION_VALUE_ROWS, `other * ${ATTENTION_TILE_ROWS}u`, tiles)}
   }
   let total = rowSum(row, column, sum);
   ${storeRowsCode('y', { start: 'outputAt', stride: 'width4' }, '(1.0 / total[i])', tiles)}

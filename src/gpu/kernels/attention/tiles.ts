@@ -146,11 +146,11 @@ export const attentionPrologueCode = (order: string): string => `
   let ownRows = tile * ${ATTENTION_TILE_ROWS}u + row + vec4<u32>(0u, 1u, 2u, 3u);
 `;
 
-export const QUERY_ROWS: TiledRows = { buffer: 'qkv', start: 'queriesAt', stride: 'qkvStride' };
-export const KEY_ROWS: TiledRows = { buffer: 'qkv', start: 'keysAt', stride: 'qkvStride' };
-export const VALUE_ROWS: TiledRows = { buffer: 'qkv', start: 'valuesAt', stride: 'qkvStride' };
+export const ATTENTION_QUERY_ROWS: TiledRows = { buffer: 'qkv', start: 'queriesAt', stride: 'qkvStride' };
+export const ATTENTION_KEY_ROWS: TiledRows = { buffer: 'qkv', start: 'keysAt', stride: 'qkvStride' };
+export const ATTENTION_VALUE_ROWS: TiledRows = { buffer: 'qkv', start: 'valuesAt', stride: 'qkvStride' };
 /** Rows of the result's gradient. */
-export const GRADIENT_ROWS: TiledRows = { buffer: 'dy', start: 'outputAt', stride: 'width4' };
+export const ATTENTION_GRADIENT_ROWS: TiledRows = { buffer: 'dy', start: 'outputAt', stride: 'width4' };
 
 /** A matrix in memory whose rows are loaded or stored in tiles. All numbers count vec4. */
 export interface TiledRows {

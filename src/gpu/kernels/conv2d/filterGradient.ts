@@ -20,7 +20,7 @@ import {
   patchCode,
   patchSizeOf,
   patchCountOf,
-  tileColumnsOf,
+  tileColumnsFor,
   convolutionUniformsOf,
   type ConvolutionGeometry,
 } from './geometry.ts';
@@ -119,7 +119,7 @@ export function filterGradientSums(
   const [, , , channels] = outShape;
   const patchSize = patchSizeOf(geometry);
   const positions = patchCountOf(geometry);
-  const [rows, columns] = [patchSize <= 32 ? 32 : 64, tileColumnsOf(channels)];
+  const [rows, columns] = [patchSize <= 32 ? 32 : 64, tileColumnsFor(channels)];
   const tiles = Math.ceil(patchSize / rows) * Math.ceil(channels / columns);
   const wanted = Math.min(Math.ceil(WORKGROUPS / tiles), Math.ceil(positions / LEAST_POSITIONS), MOST_SPLITS);
   const positionsPerSplit = Math.ceil(positions / wanted / TILE_INNER) * TILE_INNER;

@@ -18,7 +18,7 @@ import {
   patchCode,
   patchSizeOf,
   patchCountOf,
-  tileColumnsOf,
+  tileColumnsFor,
   convolutionUniformsOf,
   type ConvolutionGeometry,
 } from './geometry.ts';
@@ -123,7 +123,7 @@ export function runConvolution(
 ): tf.TensorInfo {
   const { inShape, outShape } = geometry;
   const [, , , channels] = outShape;
-  const columns = tileColumnsOf(channels);
+  const columns = tileColumnsFor(channels);
   const xComponents = loadWidthOf(inShape[3]);
   const components = loadWidthOf(channels);
   const positions = patchCountOf(geometry);

@@ -90,7 +90,7 @@ export function patchSizeOf({ filterShape: [height, width, channels] }: Convolut
  * Returns the columns of a tile: the smallest of 8, 16 and 32 that is at least `columns`, otherwise
  * 64.
  */
-export function tileColumnsOf(columns: number): number {
+export function tileColumnsFor(columns: number): number {
   return [8, 16, 32].find((tile) => columns <= tile) ?? 64;
 }
 
