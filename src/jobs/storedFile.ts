@@ -98,8 +98,8 @@ function bytesOf(
 }
 
 /**
- * Returns the bytes of a {@link ArrivingFile} that usually contain the file at a place; `null` if the
- * place is not in such a file.
+ * Returns the bytes of an {@link ArrivingFile} that usually contain the file at a place; `null` if
+ * the place is not in such a file.
  */
 export function sharedFileRangeOf(place: FilePlace): { file: ArrivingFile; range: ByteRange } | null {
   if (place.in === 'shared') return { file: place.file, range: { start: 0, end: place.file.size } };
