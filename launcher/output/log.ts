@@ -19,6 +19,8 @@ export interface Log {
 const STEP_EVERY_MS = 5_000;
 /** The largest number of distinct page errors that are logged. A broken page logs many. */
 const MAX_ERRORS = 20;
+/** The largest number of distinct notes that people see. A folder may have many damaged pictures. */
+const MAX_NOTES = 20;
 
 /**
  * Creates a log.
@@ -43,6 +45,7 @@ export function errorsOf(log: Log): (tab: string, message: string) => void {
 class ProgressLog implements Log {
   readonly #progress: Progress;
   readonly #lead: string;
+  readonly #notes = new Set<string>();
 
   constructor(io: Io, lead: string, clock: Clock) {
     this.#progress = new Progress(io, clock);
@@ -50,7 +53,16 @@ class ProgressLog implements Log {
   }
 
   on(tab: string, event: EngineEvent): void {
-    if (tab === this.#lead) this.#progress.on(event);
+    if (event.type === 'note') this.#noteOnce(event.message);
+    else if (tab === this.#lead) this.#progress.on(event);
+  }
+
+  /** Shows notes of all tabs, because each tab reads samples of its own. */
+  #noteOnce(message: string): void {
+    if (this.#notes.has(message) || this.#notes.size > MAX_NOTES) return;
+    this.#notes.add(message);
+    const isShown = this.#notes.size <= MAX_NOTES;
+    this.note(isShown ? message : 'Further notes are not shown. To see all, pass --json-lines.');
   }
 
   event(_event: string, _fields: object, line: string): void {
@@ -126,6 +138,8 @@ class EventLog implements Log {
       // The list of all steps' losses is too long for a log.
       const { losses: _, ...result } = event.result;
       this.event('finished', { tab, result }, `${tab} has finished after ${result.steps} steps.`);
+    } else if (event.type === 'note') {
+      this.event('note', { tab }, `${tab}: ${event.message}`);
     } else if (event.type === 'suspended') {
       this.event('suspended', { tab }, `${tab}: ${event.message}`);
     } else if (event.type === 'failed') {

@@ -51,6 +51,29 @@ test('a newcomer that receives the model logs its progress from time to time', (
   );
 });
 
+test('a note of any tab is logged once for people, and for each tab as a JSON line', () => {
+  const text = collectText();
+  const json = collect();
+  const clock = new ManualClock();
+  for (const log of [createLog(text.io, 'a', clock), createLog(toJsonLines(json.io), 'a', clock)]) {
+    for (const tab of ['b', 'a']) log.on(tab, { type: 'note', message: 'A picture is left out: cats/1.png' });
+  }
+  expect(text.lines).toEqual(['A picture is left out: cats/1.png']);
+  expect(json.lines()).toEqual(
+    ['b', 'a'].map((tab) => expect.objectContaining({ event: 'note', tab, msg: `${tab}: ${text.lines[0]}` }) as object),
+  );
+});
+
+test('if tabs report very many notes, people see the first ones and how to see all', () => {
+  const { io, lines } = collectText();
+  const log = createLog(io, 'a', new ManualClock());
+  for (let i = 0; i < 50; i++) log.on('a', { type: 'note', message: `note ${i}` });
+  expect(lines).toEqual([
+    ...Array.from({ length: 20 }, (_, i) => `note ${i}`),
+    'Further notes are not shown. To see all, pass --json-lines.',
+  ]);
+});
+
 test('if the others continue without a tab, this tab logs why, and what helps', () => {
   const message = 'The other ranks are in a network that this tab cannot reach. Use their network.';
   const text = collectText();
