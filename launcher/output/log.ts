@@ -19,7 +19,7 @@ export interface Log {
 const STEP_EVERY_MS = 5_000;
 /** The largest number of distinct page errors that are logged. A broken page logs many. */
 const MAX_ERRORS = 20;
-/** The largest number of distinct notes that people see. A folder may have many damaged pictures. */
+/** The largest number of notes that people see. A folder may have many damaged pictures. */
 const MAX_NOTES = 20;
 
 /**
