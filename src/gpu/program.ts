@@ -20,11 +20,11 @@ export interface GpuProgram {
   /** Number of workgroups. */
   readonly dispatch: readonly [number, number, number];
   /**
-   * WGSL code with a function `main()`. It may use the inputs, `result`, `uniforms`, the variables
-   * `localId`, `globalId`, `workgroupId` and `numWorkgroups` (all vec3<u32>), and `localIndex`
-   * (u32).
+   * Returns WGSL code with a function `main()`; called only to compile it. The code may use the
+   * inputs, `result`, `uniforms`, the variables `localId`, `globalId`, `workgroupId` and
+   * `numWorkgroups` (all vec3<u32>), and `localIndex` (u32).
    */
-  readonly code: string;
+  readonly code: () => string;
 }
 
 /**
@@ -54,7 +54,7 @@ export function runGpuProgram(
     dispatch: [...program.dispatch],
     // With a second dimension, TensorFlow.js calls `main()` without an index.
     dispatchLayout: { x: [0], y: [1] },
-    getUserCode: () => program.code,
+    getUserCode: program.code,
   };
   const values = uniforms.map(([, { type, value }]) => ({ type: type === 'i32' ? 'int32' : 'float32', data: [value] }));
   const floats = inputs.map((input) => withFloats(backend, input));
@@ -82,7 +82,7 @@ function withFloats(backend: WebGpuBackend, input: TensorInfo): TensorInfo {
     uniforms: { size: { type: 'i32', value: size } },
     workgroupSize: [64, 1, 1],
     dispatch: spreadWorkgroups(backend, Math.ceil(size / 64)),
-    code: `
+    code: () => `
 ${FLAT_WORKGROUP_CODE}
 fn main() {
   let at = flatWorkgroup() * 64 + i32(localIndex);

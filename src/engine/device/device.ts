@@ -11,7 +11,7 @@ import { DeviceError, errorMessageOf } from '../../util/errors.ts';
 import { chooseWebGpuKernels } from '../../gpu/kernels/index.ts';
 import { fastestCpuBackend, hasGpuForWebGL } from '../../util/fallbackBackend.ts';
 import type { KernelChoice } from '../../spec/names.ts';
-import { requestAdapter, SOFTWARE_RENDERER } from '../../util/gpuAdapter.ts';
+import { adapterDisplayName, requestAdapter } from '../../util/gpuAdapter.ts';
 import { observeGpuCommands } from '../../gpu/commands.ts';
 import { prepareGpuForRecording } from '../../gpu/recording.ts';
 import { watchGpuErrors } from './gpuErrors.ts';
@@ -168,16 +168,4 @@ async function loadWebGPUBackend(): Promise<typeof WebGPUBackend> {
       `@tensorflow/tfjs-backend-webgpu could not be loaded (${errorMessageOf(error)}). Install it beside TensorFlow.js.`,
     );
   }
-}
-
-/**
- * Returns a name of the adapter for display. Browsers fill in different fields. The name of an
- * adapter that computes in software matches {@link SOFTWARE_RENDERER}.
- */
-export function adapterDisplayName(
-  info: Pick<GPUAdapterInfo, 'description' | 'vendor' | 'architecture' | 'isFallbackAdapter'>,
-): string {
-  const name = info.description || [info.vendor, info.architecture].filter(Boolean).join(' ') || 'WebGPU';
-  const isNamed = !info.isFallbackAdapter || SOFTWARE_RENDERER.test(name);
-  return (isNamed ? name : `${name} (software)`).slice(0, 200);
 }

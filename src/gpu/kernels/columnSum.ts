@@ -83,7 +83,7 @@ function sumChunks(
     },
     workgroupSize: [THREADS, 1, 1],
     dispatch: spreadWorkgroups(backend, chunks * Math.ceil(count / components / width)),
-    code: codeOf(components, width, factor),
+    code: () => codeOf(components, width, factor),
   };
   return runGpuProgram(backend, program, factor ? [x, factor.tensor] : [x], [chunks, count]);
 }

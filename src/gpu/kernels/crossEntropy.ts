@@ -101,7 +101,7 @@ function keptOfRows(backend: WebGpuBackend, logits: tf.TensorInfo, labels: tf.Te
     inputs: { logits: components, labels: 1 },
     uniforms,
     ...rowDispatch(backend, rows, layout),
-    code:
+    code: () =>
       elementCode(components) +
       rowLayoutCode(layout) +
       rowReductionCode(layout, 'rowMaximum', 'f32', 'max(a, b)') +
@@ -130,7 +130,7 @@ function sumOfLosses(backend: WebGpuBackend, kept: tf.TensorInfo, weights: tf.Te
     inputs: { kept: 1, weights: 1 },
     uniforms: { rows: { type: 'i32', value: 1 }, columns: { type: 'i32', value: rows } },
     ...rowDispatch(backend, 1, layout),
-    code: rowLayoutCode(layout) + rowReductionCode(layout, 'rowSum', 'f32') + SUM,
+    code: () => rowLayoutCode(layout) + rowReductionCode(layout, 'rowSum', 'f32') + SUM,
   };
   return runGpuProgram(backend, program, [kept, weights], []);
 }
@@ -164,7 +164,7 @@ function gradientByLogits({ inputs, backend }: KernelArguments<tf.NamedAttrMap>)
     outputComponents: components,
     uniforms,
     ...rowDispatch(backend, rows, layout),
-    code: elementCode(components) + rowLayoutCode(layout) + GRADIENT,
+    code: () => elementCode(components) + rowLayoutCode(layout) + GRADIENT,
   };
   const others = ['labels', 'weights', 'kept', 'dy'].map((name) => inputs[name]!);
   return runGpuProgram(backend, program, [logits, ...others], logits.shape);

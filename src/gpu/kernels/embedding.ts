@@ -174,7 +174,7 @@ function runOn(
     },
     workgroupSize: [THREADS, 1, 1],
     dispatch: spreadWorkgroups(backend, workgroups(columns)),
-    code: elementCode(components) + FLAT_WORKGROUP_CODE + maskCode + code,
+    code: () => elementCode(components) + FLAT_WORKGROUP_CODE + maskCode + code,
   };
   const tensors = used.map((name) => inputs[name]!);
   return runGpuProgram(backend, program, tensors, shape);

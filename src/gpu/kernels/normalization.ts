@@ -51,7 +51,7 @@ export function runNormalizationProgram(
   const { inputs, backend } = args;
   const { program, layout, shared } = describe(norm, names, args);
   const tensors = names.map((name) => inputs[name]!);
-  const all = { ...program, key: `${key} ${program.key}`, code: shared + code(layout) };
+  const all = { ...program, key: `${key} ${program.key}`, code: () => shared() + code(layout) };
   return runGpuProgram(backend, all, tensors, inputs['x']!.shape);
 }
 
@@ -113,7 +113,7 @@ export function partialScaleGradient(norm: RowNormalization, args: NormArguments
     key: `${norm.name}ScaleGradient ${program.key}`,
     uniforms: { ...program.uniforms, blocks: { type: 'i32', value: blocks } },
     dispatch: spreadWorkgroups(backend, blocks),
-    code: shared + SCALE_GRADIENT,
+    code: () => shared() + SCALE_GRADIENT,
   };
   return runGpuProgram(backend, all, [inputs['x']!, inputs['dy']!], [blocks, channels]);
 }
@@ -143,6 +143,6 @@ function describe(norm: RowNormalization, names: readonly string[], { inputs, at
     channels,
     layout,
     program,
-    shared: elementCode(components) + rowLayoutCode(layout) + norm.code(layout),
+    shared: (): string => elementCode(components) + rowLayoutCode(layout) + norm.code(layout),
   };
 }

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterAll, afterEach, expect, test, vi } from 'vitest';
 import { openAppDevice } from '../../../src/engine/device/appDevice.ts';
-import { adapterDisplayName } from '../../../src/engine/device/device.ts';
+import { adapterDisplayName } from '../../../src/util/gpuAdapter.ts';
 import { ManualClock } from '../../manualClock.ts';
 
 // The paths that Vite creates for a browser do not work in Node.

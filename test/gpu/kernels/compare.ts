@@ -46,11 +46,21 @@ export async function expectEqualsCpu(
   }
 }
 
-/** Checks that the op's result and gradients have the same bits in `runs` runs. */
-export async function expectEqualBits(op: Op, inputs: readonly Input[], runs = 20): Promise<void> {
-  const first = await valueAndGradients(op, inputs, 'webgpu');
+/**
+ * Checks that the op's result and gradients have the same bits in `runs` runs.
+ *
+ * @param around calls the function that computes run `run`.
+ */
+export async function expectEqualBits(
+  op: Op,
+  inputs: readonly Input[],
+  runs = 20,
+  around = <T>(_run: number, compute: () => Promise<T>): Promise<T> => compute(),
+): Promise<void> {
+  const compute = (run: number): Promise<Float32Array[]> => around(run, () => valueAndGradients(op, inputs, 'webgpu'));
+  const first = await compute(0);
   for (let run = 1; run < runs; run++) {
-    const next = await valueAndGradients(op, inputs, 'webgpu');
+    const next = await compute(run);
     for (const [i, values] of first.entries()) expect(bitsOf(next[i]!)).toEqual(bitsOf(values));
   }
 }

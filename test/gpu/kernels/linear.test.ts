@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { linear, type LinearOptions } from '../../../src/gpu/kernels/linear.ts';
 import type { MatMulActivation } from '../../../src/gpu/kernels/matMul/epilogue.ts';
 import { createRng, type Rng } from '../../../src/util/rng.ts';
+import { expectEqualOnAdapters } from './adapters.ts';
 import { expectEqualBits, expectEqualsCpu, expectFiniteDifferences, uniform, type Input, type Op } from './compare.ts';
 
 /** The parts of a layer that a test uses. */
@@ -61,7 +62,7 @@ test.for<[string, Parts, { shapes: number; from: number[]; to: number[] }]>([
   const oneOf = (lengths: number[]): number => lengths[rng.below(lengths.length)]!;
   for (let i = 0; i < shapes; i++) {
     const shape = { batch: 1 + rng.below(3), positions: 1 + rng.below(20), from: oneOf(from), to: oneOf(to) };
-    await expectEqualsCpu(layer(parts), inputsOf(rng, shape, parts));
+    await expectEqualOnAdapters(layer(parts), inputsOf(rng, shape, parts));
   }
 });
 

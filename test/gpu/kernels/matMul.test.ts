@@ -7,6 +7,7 @@ import { createRng, type Rng } from '../../../src/util/rng.ts';
 import { webgpuBackend } from '../../../src/gpu/backend.ts';
 import { spreadWorkgroups } from '../../../src/gpu/program.ts';
 import { expectEqualBits, expectEqualsCpu, expectFiniteDifferences, uniform, type Input } from './compare.ts';
+import { expectEqualOnAdapters, onAdapter, type AdapterKind } from './adapters.ts';
 import { dispatchesOf } from './dispatches.ts';
 
 interface Case {
@@ -28,7 +29,7 @@ function inputsOf(rng: Rng, { aBatch = [], bBatch = [], rows, inner, columns, tr
 
 async function expectProductEqualsCpu(rng: Rng, product: Case): Promise<void> {
   const { transposeA = false, transposeB = false } = product;
-  await expectEqualsCpu((a, b) => tf.matMul(a, b, transposeA, transposeB), inputsOf(rng, product));
+  await expectEqualOnAdapters((a, b) => tf.matMul(a, b, transposeA, transposeB), inputsOf(rng, product));
 }
 
 const ODD = [1, 2, 3, 5, 17, 31, 33, 65];
@@ -177,7 +178,7 @@ test('chooseWebGpuKernels brings back the stock kernel of products', async () =>
 });
 
 /** Multiplies in half precision, also on a device without float16, and disposes the factors. */
-async function halfProduct(a: tf.Tensor2D, b: tf.Tensor2D): Promise<Float32Array> {
+async function halfProduct(adapter: AdapterKind, a: tf.Tensor2D, b: tf.Tensor2D): Promise<Float32Array> {
   const [rows, inner] = a.shape;
   const columns = b.shape[1];
   const product = {
@@ -190,35 +191,46 @@ async function halfProduct(a: tf.Tensor2D, b: tf.Tensor2D): Promise<Float32Array
     epilogue: {},
     isHalf: true,
   };
-  const result = tf.engine().makeTensorFromTensorInfo(runMatMul(webgpuBackend()!, product, [rows, columns]));
+  const result = await onAdapter(adapter, async () =>
+    tf.engine().makeTensorFromTensorInfo(runMatMul(webgpuBackend()!, product, [rows, columns])),
+  );
   const values = (await result.data<'float32'>()).slice();
   tf.dispose([a, b, result]);
   return values;
 }
 
-test.each([8, 9])('a half-precision product (%i columns) has float16 factors and float32 sums', async (columns) => {
-  const rng = createRng(8);
-  const [rows, inner] = [7, 33];
-  const [a, b] = [uniform(rng, rows, inner), uniform(rng, inner, columns)];
-  const actual = await halfProduct(
-    tf.tensor2d(a.values as Float32Array, [rows, inner]),
-    tf.tensor2d(b.values as Float32Array, [inner, columns]),
-  );
-  const [x, y] = [a, b].map(({ values }) => fromHalf(toHalf(values as Float32Array))) as [Float32Array, Float32Array];
-  for (const [at, value] of actual.entries()) {
-    const [row, column] = [Math.floor(at / columns), at % columns];
-    let expected = 0;
-    for (let i = 0; i < inner; i++) expected += x[row * inner + i]! * y[i * columns + column]!;
-    expect(Math.abs(value - expected)).toBeLessThan(1e-5);
-  }
-});
+test.each([
+  ['software', 8],
+  ['software', 9],
+  ['hardware', 8],
+  ['hardware', 9],
+] as const)(
+  'a %s half-precision product (%i columns) has float16 factors and float32 sums',
+  async (kernels, columns) => {
+    const rng = createRng(8);
+    const [rows, inner] = [7, 33];
+    const [a, b] = [uniform(rng, rows, inner), uniform(rng, inner, columns)];
+    const actual = await halfProduct(
+      kernels,
+      tf.tensor2d(a.values as Float32Array, [rows, inner]),
+      tf.tensor2d(b.values as Float32Array, [inner, columns]),
+    );
+    const [x, y] = [a, b].map(({ values }) => fromHalf(toHalf(values as Float32Array))) as [Float32Array, Float32Array];
+    for (const [at, value] of actual.entries()) {
+      const [row, column] = [Math.floor(at / columns), at % columns];
+      let expected = 0;
+      for (let i = 0; i < inner; i++) expected += x[row * inner + i]! * y[i * columns + column]!;
+      expect(Math.abs(value - expected)).toBeLessThan(1e-5);
+    }
+  },
+);
 
 // WGSL lets implementations convert to the largest number of float16 instead of infinity.
 test('a factor too large for float16 makes its row of the product infinite or NaN', async () => {
   const large = [65_505, 65_520, 1e5, -1e5, 3e38, Number.NaN, Infinity];
   const factors = [65_504, -65_504, 2 ** -14, ...large];
   const ones = tf.ones<tf.Rank.R2>([1, 5]);
-  const values = await halfProduct(tf.tensor2d(factors, [factors.length, 1]), ones);
+  const values = await halfProduct('software', tf.tensor2d(factors, [factors.length, 1]), ones);
   expect([...values.slice(0, 15)]).toEqual(factors.slice(0, 3).flatMap((factor) => Array<number>(5).fill(factor)));
   for (const value of values.slice(15)) expect(value).not.toSatisfy(Number.isFinite);
 });

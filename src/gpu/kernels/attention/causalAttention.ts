@@ -88,7 +88,7 @@ function run(
     },
     workgroupSize: [ATTENTION_TILE_THREADS, 1, 1],
     dispatch: spreadWorkgroups(backend, Math.ceil(context / ATTENTION_TILE_ROWS) * batch * heads),
-    code: code(attentionTilesOf(depth)),
+    code: () => code(attentionTilesOf(depth)),
   };
   const tensors = Object.values(inputs).map(({ tensor }) => tensor);
   return runGpuProgram(backend, program, tensors, shape, output);

@@ -132,7 +132,7 @@ export function filterGradientSums(
     uniforms: convolutionUniformsOf(geometry, { positions, patchSize, positionsPerSplit, splits, sums }),
     workgroupSize: [(rows * columns) / 16, 1, 1],
     dispatch: spreadWorkgroups(backend, splits * tiles),
-    code: codeOf(rows, columns, xComponents, components, y !== undefined, hasBias),
+    code: () => codeOf(rows, columns, xComponents, components, y !== undefined, hasBias),
   };
   return runGpuProgram(backend, program, y ? [x, dy, y] : [x, dy], [splits, sums]);
 }

@@ -134,7 +134,7 @@ export function runConvolution(
     uniforms: convolutionUniformsOf(geometry, { positions, patchSize: patchSizeOf(geometry) }),
     workgroupSize: [(THREAD_ROWS * columns) / 4, 1, 1],
     dispatch: spreadWorkgroups(backend, Math.ceil(positions / TILE_ROWS) * Math.ceil(channels / columns)),
-    code: codeOf(columns, xComponents, components, bias !== undefined, activation),
+    code: () => codeOf(columns, xComponents, components, bias !== undefined, activation),
   };
   return runGpuProgram(backend, program, bias ? [x, filter, bias] : [x, filter], outShape);
 }

@@ -168,7 +168,7 @@ export function runInputGradient(
     uniforms: convolutionUniformsOf(geometry, { tiles }),
     workgroupSize: [THREAD_ROWS * (columns / 4), 1, 1],
     dispatch: spreadWorkgroups(backend, tiles * strides[0] * strides[1]),
-    code: codeOf(columns, components, y !== undefined),
+    code: () => codeOf(columns, components, y !== undefined),
   };
   return runGpuProgram(backend, program, y ? [dy, filter, y] : [dy, filter], inShape);
 }

@@ -41,7 +41,7 @@ export interface MatMulEpilogueCode {
   tensors: TensorInfo[];
   uniforms: NonNullable<GpuProgram['uniforms']>;
   /** Defines `finish(value, row, column)` for 4 elements of a row. */
-  code: string;
+  code: () => string;
 }
 
 /** WGSL expression for 4 elements of `name` from index `at` on. */
@@ -134,7 +134,7 @@ export function matMulEpilogueCode(
     inputs,
     tensors,
     uniforms,
-    code: `${apply ? FUNCTIONS[apply] : ''}
+    code: () => `${apply ? FUNCTIONS[apply] : ''}
 fn finish(value: vec4<f32>, row: i32, column: i32) -> vec4<f32> {
   var v = value;
   ${lines.join('\n  ')}

@@ -1,6 +1,7 @@
 /**
- * Chooses how the workgroups of a matrix product share the work. Only the lengths of the matrices
- * decide.
+ * Chooses how threads share the work of a matrix product. The lengths of the matrices alone decide
+ * in which order products are added, so that all devices compute the same bits. The device decides
+ * whether the threads of a workgroup share what they read.
  */
 
 /**
@@ -13,6 +14,7 @@ export interface MatMulTile {
   inner: number;
   threadRows: 4 | 8;
   threads: number;
+  tilesPerWorkgroup: 1;
 }
 
 /**
@@ -21,8 +23,8 @@ export interface MatMulTile {
  * 32 x 32 x 16. They run on GPUs of NVIDIA, AMD, Intel and Apple. The larger tile loads half as
  * much from memory per multiplication; the smaller tile gives four times as many workgroups.
  */
-export const LARGE_TILE: MatMulTile = { outer: 64, inner: 16, threadRows: 8, threads: 128 };
-export const SMALL_TILE: MatMulTile = { outer: 32, inner: 16, threadRows: 4, threads: 64 };
+export const LARGE_TILE: MatMulTile = { outer: 64, inner: 16, threadRows: 8, threads: 128, tilesPerWorkgroup: 1 };
+export const SMALL_TILE: MatMulTile = { outer: 32, inner: 16, threadRows: 4, threads: 64, tilesPerWorkgroup: 1 };
 
 /** Number of workgroups that keep most GPUs busy. */
 const BUSY = 64;
@@ -41,22 +43,26 @@ export interface MatMulLengths {
 }
 
 export interface MatMulPlan {
-  tile: MatMulTile;
+  /** `null`: threads share nothing, see `direct.ts`. */
+  tile: MatMulTile | null;
   /**
    * Number of parts of the inner length that are computed by different workgroups (split-K). A
    * second dispatch sums them in a fixed order. The gradient of a layer's weights has a long inner
    * length (all positions of a batch) and often few elements.
    */
   parts: number;
-  /** Inner length of a part, a multiple of the tile's. */
+  /** Inner length of a part, a multiple of 16. */
   partLength: number;
 }
 
-export function matMulPlanOf({ batches, rows, columns, inner }: MatMulLengths): MatMulPlan {
+/**
+ * @param isDirect whether threads read their elements directly. It changes no bits.
+ */
+export function matMulPlanOf({ batches, rows, columns, inner }: MatMulLengths, isDirect: boolean): MatMulPlan {
   const workgroups = ({ outer }: MatMulTile): number => batches * Math.ceil(rows / outer) * Math.ceil(columns / outer);
   const fitsLarge = rows > SMALL_TILE.outer && columns > SMALL_TILE.outer && workgroups(LARGE_TILE) >= BUSY;
   const tile = fitsLarge ? LARGE_TILE : SMALL_TILE;
   const wanted = Math.min(MOST_PARTS, Math.floor(inner / SHORTEST_PART), Math.floor(BUSY / workgroups(tile)));
   const partLength = tile.inner * Math.ceil(inner / Math.max(1, wanted) / tile.inner);
-  return { tile, parts: Math.ceil(inner / partLength), partLength };
+  return { tile: isDirect ? null : tile, parts: Math.ceil(inner / partLength), partLength };
 }

@@ -9,6 +9,7 @@
  */
 import type { TensorInfo } from '@tensorflow/tfjs';
 import type { WebGpuBackend } from '../../backend.ts';
+import { computesInSoftware } from '../../../util/gpuAdapter.ts';
 import {
   FLAT_WORKGROUP_CODE,
   runGpuProgram,
@@ -24,6 +25,7 @@ import {
   type MatMulEpilogue,
   type ElementwiseFactor,
 } from './epilogue.ts';
+import { DIRECT, directMainCode } from './direct.ts';
 import { matMulPlanOf, type MatMulLengths, type MatMulPlan, type MatMulTile } from './plan.ts';
 import { sumProductParts } from './sumProductParts.ts';
 
@@ -57,16 +59,16 @@ export interface MatMulProduct extends MatMulLengths {
  * @returns a new tensor of `shape`, which has `batches * rows * columns` elements.
  */
 export function runMatMul(backend: WebGpuBackend, product: MatMulProduct, shape: readonly number[]): TensorInfo {
-  const plan = matMulPlanOf(product);
-  if (plan.parts === 1) return runTiles(backend, product, plan, shape);
+  const plan = matMulPlanOf(product, computesInSoftware(backend.device));
+  if (plan.parts === 1) return runPlan(backend, product, plan, shape);
   const { batches, rows, columns } = product;
-  const parts = runTiles(backend, { ...product, epilogue: {} }, plan, [plan.parts, batches, rows, columns]);
+  const parts = runPlan(backend, { ...product, epilogue: {} }, plan, [plan.parts, batches, rows, columns]);
   const result = sumProductParts(backend, parts, columns, product.epilogue, shape);
   backend.disposeData(parts.dataId);
   return result;
 }
 
-function runTiles(
+function runPlan(
   backend: WebGpuBackend,
   product: MatMulProduct,
   plan: MatMulPlan,
@@ -75,26 +77,36 @@ function runTiles(
   const { a, b, batches, rows, columns, inner, isHalf } = product;
   const { tile, parts, partLength } = plan;
   const epilogue = matMulEpilogueCode(product.epilogue, columns);
-  const left = loader('a', a, a.isTransposed ? [inner, rows] : [rows, inner]);
-  const right = loader('b', b, b.isTransposed ? [columns, inner] : [inner, columns]);
-  const tilesDown = Math.ceil(rows / tile.outer);
-  const tilesAcross = Math.ceil(columns / tile.outer);
-  const workgroups = parts * batches * tilesDown * tilesAcross;
-  const ints = { rows, columns, inner, batches, tilesDown, tilesAcross, workgroups, partLength };
+  const { outer, threads, tilesPerWorkgroup } = tile ?? DIRECT;
+  const left = loader('a', a, a.isTransposed ? [inner, rows] : [rows, inner], paddingOf(tile, inner, a.isTransposed));
+  const right = loader(
+    'b',
+    b,
+    b.isTransposed ? [columns, inner] : [inner, columns],
+    paddingOf(tile, inner, !b.isTransposed),
+  );
+  const tilesDown = Math.ceil(rows / outer);
+  const tilesAcross = Math.ceil(columns / outer);
+  const tiles = parts * batches * tilesDown * tilesAcross;
+  const ints = { rows, columns, inner, batches, tilesDown, tilesAcross, tiles, partLength };
   const program: GpuProgram = {
-    key: ['product', isHalf ? 'f16' : 'f32', tile.outer, left.key, right.key, epilogue.key].join('_'),
+    key: ['product', isHalf ? 'f16' : 'f32', outer, left.key, right.key, epilogue.key].join('_'),
     inputs: { ...left.inputs, ...right.inputs, ...epilogue.inputs },
     outputComponents: loadWidthOf(columns),
     uniforms: { ...int32(ints), ...left.uniforms, ...right.uniforms, ...epilogue.uniforms },
-    workgroupSize: [tile.threads, 1, 1],
-    dispatch: spreadWorkgroups(backend, workgroups),
-    code: [
-      FLAT_WORKGROUP_CODE,
-      left.code,
-      right.code,
-      epilogue.code,
-      mainCode(tile, a.isTransposed, b.isTransposed, isHalf),
-    ].join('\n'),
+    workgroupSize: [threads, 1, 1],
+    dispatch: spreadWorkgroups(backend, Math.ceil(tiles / tilesPerWorkgroup)),
+    code: () =>
+      [
+        FLAT_WORKGROUP_CODE,
+        left.code(),
+        right.code(),
+        epilogue.code(),
+        isHalf ? HALF : FULL,
+        tile === null
+          ? directMainCode(a.isTransposed, b.isTransposed)
+          : tiledMainCode(tile, a.isTransposed, b.isTransposed),
+      ].join('\n'),
   };
   return runGpuProgram(backend, program, [...left.tensors, ...right.tensors, ...epilogue.tensors], shape);
 }
@@ -109,40 +121,62 @@ interface Loader {
   tensors: TensorInfo[];
   uniforms: NonNullable<GpuProgram['uniforms']>;
   /**
-   * Defines `load_x(first, row, column)` for 4 elements of a stored row; 0 outside the matrix.
-   * `first` is the number of rows that precede this matrix in the tensor.
+   * Defines `load_x(first, row, column)` for 4 elements of a stored row. `first` is the number of
+   * rows that precede this matrix in the tensor. Without padding, the values outside the matrix are
+   * undefined.
    */
-  code: string;
+  code: () => string;
+}
+
+/** Whether elements after the last row, and after the last column, are read as 0. */
+interface Padding {
+  isRowPadded: boolean;
+  isColumnPadded: boolean;
+}
+
+/**
+ * The sums of a direct product contain no elements outside the matrices except those that fill up
+ * the inner length to a multiple of 4.
+ */
+function paddingOf(tile: MatMulTile | null, inner: number, isInnerFirst: boolean): Padding {
+  if (tile !== null) return { isRowPadded: true, isColumnPadded: true };
+  const isRagged = inner % 4 !== 0;
+  return { isRowPadded: isRagged && isInnerFirst, isColumnPadded: isRagged && !isInnerFirst };
 }
 
 function loader(
   name: 'a' | 'b',
   { tensor, isTransposed, factor, batches }: MatMulOperand,
   [height, width]: [number, number],
+  padding: Padding,
 ): Loader {
   const components = loadWidthOf(width);
   const size = { [`${name}Height`]: height, [`${name}Width`]: width, [`${name}Batches`]: batches };
   const uniforms = int32(factor ? { ...size, [`${name}SharedBy`]: factor.sharedBy } : size);
-  let values = fourElementsCode(name, 'at', components);
-  if (factor) {
-    const at = `row / uniforms.${name}SharedBy * uniforms.${name}Width + column`;
-    values = multipliedElementsCode(values, `${name}Factor`, at, factor.isGate === true, components);
-  }
   const gate = factor?.isGate ? 'gate' : 'factor';
+  const { isRowPadded, isColumnPadded } = padding;
   return {
-    key: `${components}${isTransposed ? 'transposed' : ''}${factor ? gate : ''}`,
+    key: [components, isTransposed, factor ? gate : '', isRowPadded, isColumnPadded].join('-'),
     inputs: { [name]: components, ...(factor && { [`${name}Factor`]: components }) },
     tensors: factor ? [tensor, factor.tensor] : [tensor],
     uniforms,
-    code: `
+    code: () => {
+      let values = fourElementsCode(name, 'at', components);
+      if (factor) {
+        const at = `row / uniforms.${name}SharedBy * uniforms.${name}Width + column`;
+        values = multipliedElementsCode(values, `${name}Factor`, at, factor.isGate === true, components);
+      }
+      return `
 fn load_${name}(first: i32, row: i32, column: i32) -> vec4<f32> {
   let width = uniforms.${name}Width;
-  if (row >= uniforms.${name}Height || column >= width) { return vec4<f32>(); }
+  ${isRowPadded ? `if (row >= uniforms.${name}Height) { return vec4<f32>(); }` : ''}
+  ${isColumnPadded ? 'if (column >= width) { return vec4<f32>(); }' : ''}
   let at = (first + row) * width + column;
   let values = ${values};
-  return ${components === 4 ? 'values' : 'select(vec4<f32>(), values, vec4<i32>(column) + vec4<i32>(0, 1, 2, 3) < vec4<i32>(width))'};
+  return ${isColumnPadded && components !== 4 ? 'select(vec4<f32>(), values, vec4<i32>(column) + vec4<i32>(0, 1, 2, 3) < vec4<i32>(width))' : 'values'};
 }
-`,
+`;
+    },
   };
 }
 
@@ -192,7 +226,7 @@ fn toFour(v: vec4<f32>) -> Four {
 fn fromFour(v: Four) -> vec4<f32> { return vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)); }
 `;
 
-function mainCode(tile: MatMulTile, isTransposedA: boolean, isTransposedB: boolean, isHalf: boolean): string {
+function tiledMainCode(tile: MatMulTile, isTransposedA: boolean, isTransposedB: boolean): string {
   const across = tile.outer / 4;
   const blocks = across * (tile.inner / 4);
   // The rows of a thread are groups of 4 that lie this many groups apart, so that the vec4s that
@@ -200,13 +234,13 @@ function mainCode(tile: MatMulTile, isTransposedA: boolean, isTransposedB: boole
   const groups = Array.from({ length: tile.threadRows / 4 }, (_, i) => i);
   const apart = across / groups.length;
   const sums = groups.flatMap((group) => [0, 1, 2, 3].map((i) => ({ group, i, name: `sum${group * 4 + i}` })));
-  return `${isHalf ? HALF : FULL}
+  return `
 var<workgroup> aTile: array<Four, ${tile.inner * across}>;
 var<workgroup> bTile: array<Four, ${tile.inner * across}>;
 
 fn main() {
   // Workgroups after the last one compute its tile too: WGSL rejects barriers after a return.
-  var rest = min(flatWorkgroup(), uniforms.workgroups - 1);
+  var rest = min(flatWorkgroup(), uniforms.tiles - 1);
   let bStart = rest % uniforms.tilesAcross * ${tile.outer};
   rest /= uniforms.tilesAcross;
   let aStart = rest % uniforms.tilesDown * ${tile.outer};

@@ -41,9 +41,9 @@ export function sumProductParts(
     },
     workgroupSize: [THREADS, 1, 1],
     dispatch: spreadWorkgroups(backend, Math.ceil(((size / columns) * across) / THREADS)),
-    code: `
+    code: () => `
 ${FLAT_WORKGROUP_CODE}
-${code}
+${code()}
 fn main() {
   let index = flatWorkgroup() * ${THREADS} + i32(localIndex);
   let row = index / uniforms.across;
