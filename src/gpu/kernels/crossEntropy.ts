@@ -95,7 +95,7 @@ fn main() {
  * {@link KEPT}]
  */
 function keptOfRows(backend: WebGpuBackend, logits: tf.TensorInfo, labels: tf.TensorInfo): tf.TensorInfo {
-  const { layout, components, uniforms, rows } = describe(logits);
+  const { layout, components, uniforms, rows } = describe(backend, logits);
   const program: GpuProgram = {
     key: `crossEntropyRows ${components} ${layout.lanes}`,
     inputs: { logits: components, labels: 1 },
@@ -124,7 +124,7 @@ fn main() {
 
 function sumOfLosses(backend: WebGpuBackend, kept: tf.TensorInfo, weights: tf.TensorInfo): tf.TensorInfo {
   const rows = weights.shape[0]!;
-  const layout = chooseRowThreadLayout(rows);
+  const layout = chooseRowThreadLayout(backend, rows);
   const program: GpuProgram = {
     key: `crossEntropySum ${layout.lanes}`,
     inputs: { kept: 1, weights: 1 },
@@ -157,7 +157,7 @@ fn main() {
 
 function gradientByLogits({ inputs, backend }: KernelArguments<tf.NamedAttrMap>): tf.TensorInfo {
   const logits = inputs['logits']!;
-  const { layout, components, uniforms, rows } = describe(logits);
+  const { layout, components, uniforms, rows } = describe(backend, logits);
   const program: GpuProgram = {
     key: `crossEntropyGradient ${components} ${layout.lanes}`,
     inputs: { logits: components, labels: 1, weights: 1, kept: 1, dy: 1 },
@@ -170,12 +170,12 @@ function gradientByLogits({ inputs, backend }: KernelArguments<tf.NamedAttrMap>)
   return runGpuProgram(backend, program, [logits, ...others], logits.shape);
 }
 
-function describe({ shape }: tf.TensorInfo) {
+function describe(backend: WebGpuBackend, { shape }: tf.TensorInfo) {
   const [rows, classes] = shape as [number, number];
   const components = loadWidthOf(classes);
   const columns = classes / components;
   const uniforms = { rows: { type: 'i32', value: rows }, columns: { type: 'i32', value: columns } } as const;
-  return { rows, components, layout: chooseRowThreadLayout(columns), uniforms };
+  return { rows, components, layout: chooseRowThreadLayout(backend, columns), uniforms };
 }
 
 export const crossEntropyOps: readonly TrainingOp[] = [

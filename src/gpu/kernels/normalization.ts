@@ -125,7 +125,7 @@ function describe(norm: RowNormalization, names: readonly string[], { inputs, at
   const rows = elementCountOf(shape) / channels;
   const components = loadWidthOf(channels);
   const columns = channels / components;
-  const layout = chooseRowThreadLayout(columns);
+  const layout = chooseRowThreadLayout(backend, columns);
   const program = {
     key: `${components} ${layout.lanes}`,
     inputs: Object.fromEntries(names.map((name) => [name, components])),

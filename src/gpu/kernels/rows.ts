@@ -5,12 +5,20 @@
  */
 import { FLAT_WORKGROUP_CODE, spreadWorkgroups, type ComponentCount, type GpuProgram } from '../program.ts';
 import type { WebGpuBackend } from '../backend.ts';
+import { computesInSoftware } from '../../util/gpuAdapter.ts';
 
 /** A row with more elements has a whole workgroup of {@link LONG_LANES} threads. */
 const LONG_ROW = 2048;
 const LONG_LANES = 256;
 /** Threads of a workgroup with shorter rows: two subgroups of most GPUs. */
 const THREADS = 64;
+/**
+ * Longest row that one thread computes. One sum of many elements is less accurate than the sum of
+ * several threads' sums.
+ */
+const LONGEST_OF_ONE = 256;
+/** Few threads, so that small matrices have a workgroup for each core. */
+const SOFTWARE_THREADS = 16;
 
 /** How threads are assigned to rows. */
 export interface RowThreadLayout {
@@ -20,8 +28,13 @@ export interface RowThreadLayout {
   readonly threads: number;
 }
 
-/** Chooses the layout for rows of `elements` elements: at least two per thread, if possible. */
-export function chooseRowThreadLayout(elements: number): RowThreadLayout {
+/**
+ * Chooses the layout for rows of `elements` elements: at least two per thread, if possible. On
+ * adapters that compute in software, a thread has a whole short row, because barriers would take
+ * longer than the row.
+ */
+export function chooseRowThreadLayout({ device }: WebGpuBackend, elements: number): RowThreadLayout {
+  if (elements <= LONGEST_OF_ONE && computesInSoftware(device)) return { lanes: 1, threads: SOFTWARE_THREADS };
   if (elements > LONG_ROW) return { lanes: LONG_LANES, threads: LONG_LANES };
   let lanes = 4;
   while (lanes < THREADS && 2 * lanes < elements) lanes *= 2;
@@ -69,6 +82,9 @@ export function rowReductionCode(
   type: 'f32' | 'vec2<f32>' | 'vec4<f32>',
   combine = 'a + b',
 ): string {
+  if (lanes === 1)
+    return `fn ${name}(value: ${type}) -> ${type} { return value; }
+`;
   return `
 var<workgroup> ${name}Values: array<${type}, ${threads}>;
 fn ${name}(value: ${type}) -> ${type} {

@@ -24,3 +24,8 @@ export async function expectEqualOnAdapters(op: Op, inputs: readonly Input[]): P
   await onAdapter('hardware', () => expectEqualsCpu(op, inputs));
   await expectEqualBits(op, inputs, 2, (run, compute) => onAdapter(run === 0 ? 'hardware' : 'software', compute));
 }
+
+/** Runs a check on both kinds of adapters, whose kernels may differ in rounding. */
+export async function onEachAdapter(check: () => Promise<void>): Promise<void> {
+  for (const kind of ['hardware', 'software'] as const) await onAdapter(kind, check);
+}

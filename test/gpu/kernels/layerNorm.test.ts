@@ -1,6 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
 import { layerNorm } from '../../../src/gpu/kernels/layerNorm.ts';
+import { onEachAdapter } from './adapters.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { expectEqualBits, expectEqualsCpu, expectFiniteDifferences, uniform, type Input, type Op } from './compare.ts';
 import { dispatchesOf } from './dispatches.ts';
@@ -20,7 +21,7 @@ test('layerNorm and its gradients equal those of the CPU backend for 50 shapes',
   // With two channels or fewer, gradients of x are differences of equal numbers.
   const shapes = Array.from({ length: 45 }, () => [1 + rng.below(70), 3 + rng.below(35)]);
   for (const [i, shape] of [[1, 3], [3, 5, 64], [9, 150], [2, 9001], [70_000, 3], ...shapes].entries()) {
-    await expectEqualsCpu(norm, inputsOf(i, ...shape));
+    await onEachAdapter(() => expectEqualsCpu(norm, inputsOf(i, ...shape)));
   }
 });
 

@@ -2,6 +2,7 @@ import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
 import { chooseWebGpuKernels } from '../../../src/gpu/kernels/index.ts';
 import { rmsNorm, rmsNormResidual } from '../../../src/gpu/kernels/rmsNorm.ts';
+import { onEachAdapter } from './adapters.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { webgpuBackend } from '../../../src/gpu/backend.ts';
 import { gpuCommandCountsOf } from '../../../src/gpu/commands.ts';
@@ -20,7 +21,8 @@ test('rmsNorm and its gradients equal those of the CPU backend for 50 shapes', a
   // With one channel, gradients are differences of equal numbers.
   const shapes = Array.from({ length: 46 }, () => [1 + rng.below(70), 2 + rng.below(150)]);
   for (const shape of [[1, 2], [3, 5, 64], [2, 9001], [70_000, 3], ...shapes]) {
-    await expectEqualsCpu(norm, [uniform(rng, ...shape), uniform(rng, shape.at(-1)!)]);
+    const inputs = [uniform(rng, ...shape), uniform(rng, shape.at(-1)!)];
+    await onEachAdapter(() => expectEqualsCpu(norm, inputs));
   }
 });
 
@@ -41,7 +43,8 @@ test('rmsNormResidual and its gradients equal those of the CPU backend', async (
     [3, 5, 64],
     [31, 37],
   ]) {
-    await expectEqualsCpu(residual, [uniform(rng, ...shape), uniform(rng, shape.at(-1)!)]);
+    const inputs = [uniform(rng, ...shape), uniform(rng, shape.at(-1)!)];
+    await onEachAdapter(() => expectEqualsCpu(residual, inputs));
   }
   await expectFiniteDifferences(residual, [uniform(rng, 5, 12), uniform(rng, 12)]);
   await expectEqualBits(residual, [uniform(rng, 9, 12), uniform(rng, 12)]);
