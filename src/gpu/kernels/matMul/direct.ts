@@ -11,20 +11,38 @@ export const DIRECT = { outer: 8, threads: 16, tilesPerWorkgroup: 16 };
 const GROUPS = [0, 4];
 const FOUR = [0, 1, 2, 3];
 
-/** WGSL that defines `{name}{k}_{group}`: element `k` of the inner length, of 4 rows or columns. */
-function loadFour(name: 'a' | 'b', isInnerFirst: boolean): string {
-  const load = (row: string, column: string): string =>
-    `fromFour(toFour(load_${name}(${name}First, ${row}, ${column})))`;
-  return GROUPS.map((group) =>
+/**
+ * WGSL that defines `{name}{k}_{group}`: element `k` of the inner length, of 4 rows or columns.
+ *
+ * @param isLoop whether the 8 loads are a loop, so that their code is compiled once.
+ */
+function loadFours(name: 'a' | 'b', isInnerFirst: boolean, isLoop: boolean): string {
+  const load = (i: string): string => {
+    const at = isInnerFirst ? `step + ${i} / 2, ${name}Start + ${i} % 2 * 4` : `${name}Start + ${i}, step`;
+    return `fromFour(toFour(load_${name}(${name}First, ${at})))`;
+  };
+  const loaded = (i: number): string => (isLoop ? `${name}Loaded[${i}]` : `${name}Loaded${i}`);
+  const loads = isLoop
+    ? `var ${name}Loaded: array<vec4<f32>, 8>;
+    for (var i = 0; i < 8; i++) { ${name}Loaded[i] = ${load('i')}; }`
+    : Array.from({ length: 8 }, (_, i) => `let ${name}Loaded${i} = ${load(`${i}`)};`).join('\n    ');
+  const fours = GROUPS.map((group) =>
     isInnerFirst
-      ? FOUR.map((k) => `let ${name}${k}_${group} = ${load(`step + ${k}`, `${name}Start + ${group}`)};`).join('\n    ')
-      : `let ${name}_${group} = transpose(mat4x4<f32>(${FOUR.map((i) => load(`${name}Start + ${group + i}`, 'step')).join(', ')}));
+      ? FOUR.map((k) => `let ${name}${k}_${group} = ${loaded(2 * k + group / 4)};`).join('\n    ')
+      : `let ${name}_${group} = transpose(mat4x4<f32>(${FOUR.map((i) => loaded(group + i)).join(', ')}));
     ${FOUR.map((k) => `let ${name}${k}_${group} = ${name}_${group}[${k}];`).join('\n    ')}`,
-  ).join('\n    ');
+  );
+  return [loads, ...fours].join('\n    ');
+}
+
+interface DirectOperand {
+  isTransposed: boolean;
+  /** Whether its rows have a multiple of 4 elements, so that a load is short. */
+  hasFours: boolean;
 }
 
 /** The function `main` of a product. It needs the functions `load_a`, `load_b` and `store`. */
-export function directMainCode(isTransposedA: boolean, isTransposedB: boolean): string {
+export function directMainCode(a: DirectOperand, b: DirectOperand): string {
   const sums = GROUPS.flatMap((group) =>
     FOUR.flatMap((i) => GROUPS.map((across) => ({ group, i, across, name: `sum${group + i}_${across}` }))),
   );
@@ -43,12 +61,18 @@ fn main() {
   let end = min(start + uniforms.partLength, uniforms.inner);
   ${sums.map(({ name }) => `var ${name} = vec4<f32>();`).join('\n  ')}
   for (var step = start; step < end; step += 4) {
-    ${loadFour('a', isTransposedA)}
-    ${loadFour('b', !isTransposedB)}
+    ${loadFours('a', a.isTransposed, !a.hasFours)}
+    ${loadFours('b', !b.isTransposed, !b.hasFours)}
     ${FOUR.map((k) => sums.map(({ name, group, i, across }) => `${name} += a${k}_${group}[${i}] * b${k}_${across};`).join('\n    ')).join('\n    ')}
   }
   let above = rest * uniforms.rows;
-  ${sums.map(({ name, group, i, across }) => `if (aStart + ${group + i} < uniforms.rows && bStart + ${across} < uniforms.columns) { store(${name}, above + aStart + ${group + i}, bStart + ${across}); }`).join('\n  ')}
+  // A loop, so that the code of store() is compiled once.
+  var all = array<vec4<f32>, ${sums.length}>(${sums.map(({ name }) => name).join(', ')});
+  for (var i = 0; i < ${sums.length}; i++) {
+    let row = aStart + i / 2;
+    let column = bStart + i % 2 * 4;
+    if (row < uniforms.rows && column < uniforms.columns) { store(all[i], above + row, column); }
+  }
 }
 `;
 }

@@ -104,7 +104,7 @@ function runPlan(
         epilogue.code(),
         isHalf ? HALF : FULL,
         tile === null
-          ? directMainCode(a.isTransposed, b.isTransposed)
+          ? directMainCode({ ...a, hasFours: left.components === 4 }, { ...b, hasFours: right.components === 4 })
           : tiledMainCode(tile, a.isTransposed, b.isTransposed),
       ].join('\n'),
   };
@@ -117,6 +117,7 @@ function int32(values: Record<string, number>): NonNullable<GpuProgram['uniforms
 
 interface Loader {
   key: string;
+  components: ComponentCount;
   inputs: Record<string, ComponentCount>;
   tensors: TensorInfo[];
   uniforms: NonNullable<GpuProgram['uniforms']>;
@@ -156,6 +157,7 @@ function loader(
   const gate = factor?.isGate ? 'gate' : 'factor';
   const { isRowPadded, isColumnPadded } = padding;
   return {
+    components,
     key: [components, isTransposed, factor ? gate : '', isRowPadded, isColumnPadded].join('-'),
     inputs: { [name]: components, ...(factor && { [`${name}Factor`]: components }) },
     tensors: factor ? [tensor, factor.tensor] : [tensor],
