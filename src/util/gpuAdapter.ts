@@ -19,19 +19,20 @@ export async function requestAdapter(gpu: GPU, options?: GPURequestAdapterOption
   return gpu.requestAdapter(options);
 }
 
+/** What browsers tell about an adapter. Each fills in different fields. */
+type AdapterFields = Pick<GPUAdapterInfo, 'description' | 'vendor' | 'architecture' | 'isFallbackAdapter'>;
+
 /**
- * Returns a name of the adapter for display. Browsers fill in different fields. The name of an
- * adapter that computes in software matches {@link SOFTWARE_RENDERER}.
+ * Returns a name of the adapter for display. The name of an adapter that computes in software
+ * matches {@link SOFTWARE_RENDERER}.
  */
-export function adapterDisplayName(
-  info: Pick<GPUAdapterInfo, 'description' | 'vendor' | 'architecture' | 'isFallbackAdapter'>,
-): string {
+export function adapterDisplayName(info: AdapterFields): string {
   const name = info.description || [info.vendor, info.architecture].filter(Boolean).join(' ') || 'WebGPU';
   const isNamed = !info.isFallbackAdapter || SOFTWARE_RENDERER.test(name);
   return (isNamed ? name : `${name} (software)`).slice(0, 200);
 }
 
 /** Whether a device is known to compute in software. Older browsers do not tell. */
-export function computesInSoftware({ adapterInfo }: { adapterInfo?: GPUAdapterInfo }): boolean {
+export function computesInSoftware({ adapterInfo }: { adapterInfo?: AdapterFields }): boolean {
   return adapterInfo !== undefined && SOFTWARE_RENDERER.test(adapterDisplayName(adapterInfo));
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { requestAdapter } from '../../src/util/gpuAdapter.ts';
+import { adapterDisplayName, computesInSoftware, requestAdapter } from '../../src/util/gpuAdapter.ts';
 
 /** A browser that answers requests for an adapter in turn, and then with `null`. */
 function browserThatAnswers(...answers: (GPUAdapter | null)[]) {
@@ -31,4 +31,23 @@ test('requestAdapter returns null after three answers without an adapter', async
   const { gpu, requests } = browserThatAnswers();
   expect(await requestAdapter(gpu)).toBeNull();
   expect(requests()).toBe(3);
+});
+
+test('the name of an adapter says that it computes in software, even if the browser gives no name', () => {
+  const unnamed = { description: '', vendor: '', architecture: '', isFallbackAdapter: false };
+  expect(adapterDisplayName(unnamed)).toBe('WebGPU');
+  expect(adapterDisplayName({ ...unnamed, isFallbackAdapter: true })).toBe('WebGPU (software)');
+  const named = { ...unnamed, vendor: 'google', architecture: 'swiftshader', isFallbackAdapter: true };
+  expect(adapterDisplayName(named)).toBe('google swiftshader');
+});
+
+test('a device computes in software if its adapter says so', () => {
+  const unnamed = { description: '', vendor: '', architecture: '', isFallbackAdapter: false };
+  const gpus = [{}, { adapterInfo: unnamed }, { adapterInfo: { ...unnamed, vendor: 'nvidia' } }];
+  const software = [
+    { ...unnamed, isFallbackAdapter: true },
+    { ...unnamed, description: 'llvmpipe (LLVM 19.1)' },
+  ];
+  expect(gpus.map(computesInSoftware)).toEqual([false, false, false]);
+  expect(software.map((adapterInfo) => computesInSoftware({ adapterInfo }))).toEqual([true, true]);
 });

@@ -1,7 +1,7 @@
 /**
- * Parts of kernels that reduce each row of a matrix. Several threads share a row. If rows are
- * short, a workgroup has several rows, so that few threads are idle. All sums are added in a fixed
- * order.
+ * Parts of kernels that reduce each row of a matrix. On a GPU, several threads share a row. If rows
+ * are short, a workgroup has several rows, so that few threads are idle. All sums are added in a
+ * fixed order.
  */
 import { FLAT_WORKGROUP_CODE, spreadWorkgroups, type ComponentCount, type GpuProgram } from '../program.ts';
 import type { WebGpuBackend } from '../backend.ts';
@@ -16,8 +16,8 @@ const THREADS = 64;
  * Longest row that one thread computes. One sum of many elements is less accurate than the sum of
  * several threads' sums.
  */
-const LONGEST_OF_ONE = 256;
-/** Few threads, so that small matrices have a workgroup for each core. */
+const LONGEST_ROW_OF_ONE_THREAD = 256;
+/** Threads of a workgroup then: few, so that a matrix of few rows has a workgroup for each core. */
 const SOFTWARE_THREADS = 16;
 
 /** How threads are assigned to rows. */
@@ -34,7 +34,8 @@ export interface RowThreadLayout {
  * longer than the row.
  */
 export function chooseRowThreadLayout({ device }: WebGpuBackend, elements: number): RowThreadLayout {
-  if (elements <= LONGEST_OF_ONE && computesInSoftware(device)) return { lanes: 1, threads: SOFTWARE_THREADS };
+  if (elements <= LONGEST_ROW_OF_ONE_THREAD && computesInSoftware(device))
+    return { lanes: 1, threads: SOFTWARE_THREADS };
   if (elements > LONG_ROW) return { lanes: LONG_LANES, threads: LONG_LANES };
   let lanes = 4;
   while (lanes < THREADS && 2 * lanes < elements) lanes *= 2;
@@ -72,7 +73,7 @@ fn rowIndex() -> i32 {
 
 /**
  * WGSL function `name(value: type) -> type` that combines the values of all threads of a row. It
- * contains barriers, so all threads must call it.
+ * may contain barriers, so all threads must call it.
  *
  * @param combine WGSL expression of `a` and `b`; by default their sum, which has a fixed order.
  */
@@ -82,9 +83,7 @@ export function rowReductionCode(
   type: 'f32' | 'vec2<f32>' | 'vec4<f32>',
   combine = 'a + b',
 ): string {
-  if (lanes === 1)
-    return `fn ${name}(value: ${type}) -> ${type} { return value; }
-`;
+  if (lanes === 1) return `fn ${name}(value: ${type}) -> ${type} { return value; }`;
   return `
 var<workgroup> ${name}Values: array<${type}, ${threads}>;
 fn ${name}(value: ${type}) -> ${type} {

@@ -2,7 +2,6 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterAll, afterEach, expect, test, vi } from 'vitest';
 import { openAppDevice } from '../../../src/engine/device/appDevice.ts';
-import { adapterDisplayName } from '../../../src/util/gpuAdapter.ts';
 import { ManualClock } from '../../manualClock.ts';
 
 // The paths that Vite creates for a browser do not work in Node.
@@ -53,12 +52,4 @@ test('a tab without WebAssembly computes in JavaScript and says what is missing'
   expect(note).toMatch(
     /not support WebGPU.*WebGL finds no GPU, and WebAssembly is missing or disabled in this browser/,
   );
-});
-
-test('the name of an adapter says that it computes in software, even if the browser gives no name', () => {
-  const unnamed = { description: '', vendor: '', architecture: '', isFallbackAdapter: false };
-  expect(adapterDisplayName(unnamed)).toBe('WebGPU');
-  expect(adapterDisplayName({ ...unnamed, isFallbackAdapter: true })).toBe('WebGPU (software)');
-  const named = { ...unnamed, vendor: 'google', architecture: 'swiftshader', isFallbackAdapter: true };
-  expect(adapterDisplayName(named)).toBe('google swiftshader');
 });

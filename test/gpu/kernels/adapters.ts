@@ -1,31 +1,43 @@
 /** Runs kernels as on a GPU and as on an adapter that computes in software. */
+import { afterAll, beforeAll, expect } from 'vitest';
 import { webgpuBackend } from '../../../src/gpu/backend.ts';
-import { expectEqualBits, expectEqualsCpu, type Input, type Op } from './compare.ts';
+import { bitsOf, valueAndGradients, type Input, type Op } from './compare.ts';
 
 /** Descriptions of adapters. */
 const ADAPTERS = { hardware: 'A GPU', software: 'SwiftShader' };
-export type AdapterKind = keyof typeof ADAPTERS;
+type AdapterKind = keyof typeof ADAPTERS;
+export const ADAPTER_KINDS = Object.keys(ADAPTERS) as AdapterKind[];
 
-/** Runs `compute` with the kernels that the engine uses on an adapter of this kind. */
-export async function onAdapter<T>(kind: AdapterKind, compute: () => Promise<T>): Promise<T> {
+/** Lets the device name an adapter of this kind. Returns a function that restores its own name. */
+function pretend(kind: AdapterKind): () => void {
   const { device } = webgpuBackend()!;
   const own = Object.getOwnPropertyDescriptor(device, 'adapterInfo');
   Object.defineProperty(device, 'adapterInfo', { value: { description: ADAPTERS[kind] }, configurable: true });
-  try {
-    return await compute();
-  } finally {
+  return () => {
     if (own) Object.defineProperty(device, 'adapterInfo', own);
     else Reflect.deleteProperty(device, 'adapterInfo');
+  };
+}
+
+/** Runs the tests of a `describe` block with the kernels for adapters of this kind. */
+export function useAdapter(kind: AdapterKind): void {
+  let restore: (() => void) | null = null;
+  beforeAll(() => {
+    restore = pretend(kind);
+  });
+  afterAll(() => restore?.());
+}
+
+/** Checks that an op's result and gradients have the same bits on both kinds of adapters. */
+export async function expectSameBitsOnAdapters(op: Op, inputs: readonly Input[]): Promise<void> {
+  const bits: unknown[] = [];
+  for (const kind of ADAPTER_KINDS) {
+    const restore = pretend(kind);
+    try {
+      bits.push((await valueAndGradients(op, inputs, 'webgpu')).map(bitsOf));
+    } finally {
+      restore();
+    }
   }
-}
-
-/** Checks that an op equals the CPU backend's, and has the same bits on both kinds of adapters. */
-export async function expectEqualOnAdapters(op: Op, inputs: readonly Input[]): Promise<void> {
-  await onAdapter('hardware', () => expectEqualsCpu(op, inputs));
-  await expectEqualBits(op, inputs, 2, (run, compute) => onAdapter(run === 0 ? 'hardware' : 'software', compute));
-}
-
-/** Runs a check on both kinds of adapters, whose kernels may differ in rounding. */
-export async function onEachAdapter(check: () => Promise<void>): Promise<void> {
-  for (const kind of ['hardware', 'software'] as const) await onAdapter(kind, check);
+  expect(bits[1]).toEqual(bits[0]);
 }

@@ -46,21 +46,11 @@ export async function expectEqualsCpu(
   }
 }
 
-/**
- * Checks that the op's result and gradients have the same bits in `runs` runs.
- *
- * @param around calls the function that computes run `run`.
- */
-export async function expectEqualBits(
-  op: Op,
-  inputs: readonly Input[],
-  runs = 20,
-  around = <T>(_run: number, compute: () => Promise<T>): Promise<T> => compute(),
-): Promise<void> {
-  const compute = (run: number): Promise<Float32Array[]> => around(run, () => valueAndGradients(op, inputs, 'webgpu'));
-  const first = await compute(0);
+/** Checks that the op's result and gradients have the same bits in `runs` runs. */
+export async function expectEqualBits(op: Op, inputs: readonly Input[], runs = 20): Promise<void> {
+  const first = await valueAndGradients(op, inputs, 'webgpu');
   for (let run = 1; run < runs; run++) {
-    const next = await compute(run);
+    const next = await valueAndGradients(op, inputs, 'webgpu');
     for (const [i, values] of first.entries()) expect(bitsOf(next[i]!)).toEqual(bitsOf(values));
   }
 }
@@ -92,7 +82,7 @@ export async function expectFiniteDifferences(op: Op, inputs: readonly Input[], 
 }
 
 /** The op's result, then its gradient by each float32 input for a fixed gradient of the result. */
-async function valueAndGradients(
+export async function valueAndGradients(
   op: Op,
   inputs: readonly Input[],
   backend: OwnBackend | 'cpu',
@@ -134,6 +124,6 @@ function relativeDifference(actual: Float32Array, expected: Float32Array): numbe
   return difference / (largest || 1);
 }
 
-function bitsOf({ buffer, byteOffset, length }: Float32Array): Uint32Array {
+export function bitsOf({ buffer, byteOffset, length }: Float32Array): Uint32Array {
   return new Uint32Array(buffer, byteOffset, length);
 }

@@ -3,9 +3,13 @@
  * multiplies. An adapter that computes in software has no memory that is faster for a workgroup,
  * and every barrier costs it as much as many multiplications.
  */
+import { tilePlaceCode } from './tilePlace.ts';
 
-/** A tile is the 8 x 8 elements of the result that a thread computes. */
-export const DIRECT = { outer: 8, threads: 16, tilesPerWorkgroup: 16 };
+/**
+ * A tile is the 8 x 8 elements of the result that a thread computes. A workgroup has few threads,
+ * so that a small result has a workgroup for each core.
+ */
+export const DIRECT = { outer: 8, threads: 16 };
 
 /** Indices of the groups of 4 rows, or 4 columns, of a thread. */
 const GROUPS = [0, 4];
@@ -48,16 +52,7 @@ export function directMainCode(a: DirectOperand, b: DirectOperand): string {
   );
   return `
 fn main() {
-  var rest = flatWorkgroup() * ${DIRECT.threads} + i32(localIndex);
-  if (rest >= uniforms.tiles) { return; }
-  let bStart = rest % uniforms.tilesAcross * ${DIRECT.outer};
-  rest /= uniforms.tilesAcross;
-  let aStart = rest % uniforms.tilesDown * ${DIRECT.outer};
-  rest /= uniforms.tilesDown;
-  let batch = rest % uniforms.batches;
-  let aFirst = batch % uniforms.aBatches * uniforms.aHeight;
-  let bFirst = batch % uniforms.bBatches * uniforms.bHeight;
-  let start = rest / uniforms.batches * uniforms.partLength;
+  ${tilePlaceCode(`flatWorkgroup() * ${DIRECT.threads} + i32(localIndex)`, DIRECT.outer)}
   let end = min(start + uniforms.partLength, uniforms.inner);
   ${sums.map(({ name }) => `var ${name} = vec4<f32>();`).join('\n  ')}
   for (var step = start; step < end; step += 4) {
@@ -65,7 +60,6 @@ fn main() {
     ${loadFours('b', !b.isTransposed, !b.hasFours)}
     ${FOUR.map((k) => sums.map(({ name, group, i, across }) => `${name} += a${k}_${group}[${i}] * b${k}_${across};`).join('\n    ')).join('\n    ')}
   }
-  let above = rest * uniforms.rows;
   // A loop, so that the code of store() is compiled once.
   var all = array<vec4<f32>, ${sums.length}>(${sums.map(({ name }) => name).join(', ')});
   for (var i = 0; i < ${sums.length}; i++) {

@@ -14,7 +14,6 @@ export interface MatMulTile {
   inner: number;
   threadRows: 4 | 8;
   threads: number;
-  tilesPerWorkgroup: 1;
 }
 
 /**
@@ -23,8 +22,8 @@ export interface MatMulTile {
  * 32 x 32 x 16. They run on GPUs of NVIDIA, AMD, Intel and Apple. The larger tile loads half as
  * much from memory per multiplication; the smaller tile gives four times as many workgroups.
  */
-export const LARGE_TILE: MatMulTile = { outer: 64, inner: 16, threadRows: 8, threads: 128, tilesPerWorkgroup: 1 };
-export const SMALL_TILE: MatMulTile = { outer: 32, inner: 16, threadRows: 4, threads: 64, tilesPerWorkgroup: 1 };
+export const LARGE_TILE: MatMulTile = { outer: 64, inner: 16, threadRows: 8, threads: 128 };
+export const SMALL_TILE: MatMulTile = { outer: 32, inner: 16, threadRows: 4, threads: 64 };
 
 /** Number of workgroups that keep most GPUs busy. */
 const BUSY = 64;
@@ -43,7 +42,7 @@ export interface MatMulLengths {
 }
 
 export interface MatMulPlan {
-  /** `null`: threads share nothing, see `direct.ts`. */
+  /** `null`: threads share nothing; see `direct.ts`. */
   tile: MatMulTile | null;
   /**
    * Number of parts of the inner length that are computed by different workgroups (split-K). A

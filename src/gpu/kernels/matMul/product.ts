@@ -1,11 +1,6 @@
 /**
- * Matrix products. A workgroup computes a tile of the result: it loads tiles of both matrices into
- * workgroup memory, and each thread multiplies 4 or 8 rows by 4 columns in registers, which loads
- * each element once for many multiplications (Volkov and Demmel, "Benchmarking GPUs to tune dense
- * linear algebra", 2008).
- *
- * Both tiles have the inner dimension first, so that a thread reads 4 rows, or 4 columns, as one
- * vec4. A matrix that is stored the other way is transposed in blocks of 4 x 4 while it is loaded.
+ * Runs matrix products. Workgroups share tiles of the matrices (`tiled.ts`), or each thread reads
+ * its elements itself (`direct.ts`).
  */
 import type { TensorInfo } from '@tensorflow/tfjs';
 import type { WebGpuBackend } from '../../backend.ts';
@@ -28,6 +23,7 @@ import {
 import { DIRECT, directMainCode } from './direct.ts';
 import { matMulPlanOf, type MatMulLengths, type MatMulPlan, type MatMulTile } from './plan.ts';
 import { sumProductParts } from './sumProductParts.ts';
+import { tiledMainCode } from './tiled.ts';
 
 /** A matrix, or several as [batches, ...], in row-major order. */
 export interface MatMulOperand {
@@ -77,7 +73,7 @@ function runPlan(
   const { a, b, batches, rows, columns, inner, isHalf } = product;
   const { tile, parts, partLength } = plan;
   const epilogue = matMulEpilogueCode(product.epilogue, columns);
-  const { outer, threads, tilesPerWorkgroup } = tile ?? DIRECT;
+  const { outer, threads } = tile ?? DIRECT;
   const left = loader('a', a, a.isTransposed ? [inner, rows] : [rows, inner], paddingOf(tile, inner, a.isTransposed));
   const right = loader(
     'b',
@@ -95,7 +91,7 @@ function runPlan(
     outputComponents: loadWidthOf(columns),
     uniforms: { ...int32(ints), ...left.uniforms, ...right.uniforms, ...epilogue.uniforms },
     workgroupSize: [threads, 1, 1],
-    dispatch: spreadWorkgroups(backend, Math.ceil(tiles / tilesPerWorkgroup)),
+    dispatch: spreadWorkgroups(backend, tile === null ? Math.ceil(tiles / threads) : tiles),
     code: () =>
       [
         FLAT_WORKGROUP_CODE,
@@ -104,7 +100,10 @@ function runPlan(
         epilogue.code(),
         isHalf ? HALF : FULL,
         tile === null
-          ? directMainCode({ ...a, hasFours: left.components === 4 }, { ...b, hasFours: right.components === 4 })
+          ? directMainCode(
+              { isTransposed: a.isTransposed, hasFours: left.components === 4 },
+              { isTransposed: b.isTransposed, hasFours: right.components === 4 },
+            )
           : tiledMainCode(tile, a.isTransposed, b.isTransposed),
       ].join('\n'),
   };
@@ -182,29 +181,7 @@ fn load_${name}(first: i32, row: i32, column: i32) -> vec4<f32> {
   };
 }
 
-/**
- * WGSL that stores a block of 4 x 4 elements in the tile of `name`, inner dimension first. It has
- * loops instead of repeated code: drivers compile loops in less time, and then unroll them.
- */
-function storeBlock(name: 'a' | 'b', tile: MatMulTile, isInnerFirst: boolean, thread: string): string {
-  const across = tile.outer / 4;
-  return `
-    let block = ${thread};
-    let x = block % ${across};
-    let y = block / ${across} * 4;
-    let outer = ${name}Start + 4 * x;
-    let inner = step + y;
-    ${
-      isInnerFirst
-        ? `for (var i = 0; i < 4; i++) { ${name}Tile[(y + i) * ${across} + x] = toFour(load_${name}(${name}First, inner + i, outer)); }`
-        : `var rows: mat4x4<f32>;
-    for (var i = 0; i < 4; i++) { rows[i] = load_${name}(${name}First, outer + i, inner); }
-    let columns = transpose(rows);
-    for (var i = 0; i < 4; i++) { ${name}Tile[(y + i) * ${across} + x] = toFour(columns[i]); }`
-    }`;
-}
-
-/** The type of four numbers of a tile, with conversions to and from it. */
+/** The type of four numbers that are multiplied, with conversions to and from it. */
 const FULL = `
 alias Four = vec4<f32>;
 fn toFour(v: vec4<f32>) -> Four { return v; }
@@ -227,55 +204,3 @@ fn toFour(v: vec4<f32>) -> Four {
 }
 fn fromFour(v: Four) -> vec4<f32> { return vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)); }
 `;
-
-function tiledMainCode(tile: MatMulTile, isTransposedA: boolean, isTransposedB: boolean): string {
-  const across = tile.outer / 4;
-  const blocks = across * (tile.inner / 4);
-  // The rows of a thread are groups of 4 that lie this many groups apart, so that the vec4s that
-  // neighbouring threads read are neighbours too.
-  const groups = Array.from({ length: tile.threadRows / 4 }, (_, i) => i);
-  const apart = across / groups.length;
-  const sums = groups.flatMap((group) => [0, 1, 2, 3].map((i) => ({ group, i, name: `sum${group * 4 + i}` })));
-  return `
-var<workgroup> aTile: array<Four, ${tile.inner * across}>;
-var<workgroup> bTile: array<Four, ${tile.inner * across}>;
-
-fn main() {
-  // Workgroups after the last one compute its tile too: WGSL rejects barriers after a return.
-  var rest = min(flatWorkgroup(), uniforms.tiles - 1);
-  let bStart = rest % uniforms.tilesAcross * ${tile.outer};
-  rest /= uniforms.tilesAcross;
-  let aStart = rest % uniforms.tilesDown * ${tile.outer};
-  rest /= uniforms.tilesDown;
-  let batch = rest % uniforms.batches;
-  let aFirst = batch % uniforms.aBatches * uniforms.aHeight;
-  let bFirst = batch % uniforms.bBatches * uniforms.bHeight;
-  let start = rest / uniforms.batches * uniforms.partLength;
-  let thread = i32(localIndex);
-  let x = thread % ${across};
-  let y = thread / ${across};
-  ${sums.map(({ name }) => `var ${name} = vec4<f32>();`).join('\n  ')}
-  for (var done = 0; done < uniforms.partLength; done += ${tile.inner}) {
-    let step = start + done;
-    if (thread < ${blocks}) {${storeBlock('a', tile, isTransposedA, 'thread')}
-    } else {${storeBlock('b', tile, !isTransposedB, `thread - ${blocks}`)}
-    }
-    workgroupBarrier();
-    for (var k = 0; k < ${tile.inner * across}; k += ${across}) {
-      let b = fromFour(bTile[k + x]);
-      ${groups.map((group) => `let a${group} = fromFour(aTile[k + y + ${group * apart}]);`).join('\n      ')}
-      ${sums.map(({ name, group, i }) => `${name} += a${group}[${i}] * b;`).join('\n      ')}
-    }
-    workgroupBarrier();
-  }
-  let column = bStart + 4 * x;
-  // Parts are stored one after another, like batches.
-  let above = rest * uniforms.rows;
-  var all = array<vec4<f32>, ${sums.length}>(${sums.map(({ name }) => name).join(', ')});
-  for (var i = 0; i < ${sums.length}; i++) {
-    let row = aStart + 4 * (y + i / 4 * ${apart}) + i % 4;
-    if (row < uniforms.rows && column < uniforms.columns) { store(all[i], above + row, column); }
-  }
-}
-`;
-}
