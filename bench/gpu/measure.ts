@@ -12,11 +12,18 @@ import {
   type GpuModel,
   type ModelResult,
 } from './args.ts';
-import type { BrowserChoice, GpuPage } from './browsers.ts';
+import type { BenchPage, BrowserChoice } from '../world/browsers.ts';
+import type { ArgsOf, MeasurementName, ResultOf } from './worker.ts';
 
 const MATRIX_SIZES = { gpu: [256, 512, 1024, 2048, 4096], software: [256, 512] };
 /** A browser without a GPU driver may never answer. The engine waits 10 s for an adapter. */
 const ADAPTER_MS = 30_000;
+
+/** A page in a browser of its own, which calls functions of `worker.ts`. */
+export interface GpuPage extends Pick<BenchPage, 'browser' | 'close'> {
+  /** @throws (rejects) Error if the page has no WebGPU, or the measurement fails. */
+  measure<Name extends MeasurementName>(name: Name, args: ArgsOf<Name>): Promise<ResultOf<Name>>;
+}
 
 interface MeasureOptions extends Pick<BrowserChoice, 'gpu'> {
   /** Milliseconds after which the measurement in progress is abandoned, and none begins. */

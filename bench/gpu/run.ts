@@ -1,7 +1,6 @@
 /** The command `bench gpu` without the build of its page, which a bundle has already. */
 import { rename, writeFile } from 'node:fs/promises';
 import { Option } from 'commander';
-import { GPU_MODES } from '../../launcher/browser/browser.ts';
 import type { Io } from '../../launcher/io.ts';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
 import { startSignaling } from '../../signaling/index.ts';
@@ -9,9 +8,10 @@ import { systemClock } from '../../src/util/clock.ts';
 import type { Definition } from '../command/defineBenchmark.ts';
 import { option } from '../command/options.ts';
 import type { GpuBenchResult } from './args.ts';
-import { openGpuPage, type BrowserChoice } from './browsers.ts';
-import { measure } from './measure.ts';
+import { BROWSER_OPTIONS, openBenchPage, type BrowserChoice } from '../world/browsers.ts';
+import { measure, type GpuPage } from './measure.ts';
 import { section, tables } from './report.ts';
+import type { ArgsOf, MeasurementName, ResultOf } from './worker.ts';
 
 export interface GpuOptions extends BrowserChoice {
   minutes: number;
@@ -30,10 +30,7 @@ export const GPU: Omit<Definition<GpuOptions, GpuBenchResult>, 'measure'> = {
   description:
     "measure a training step on WebGPU: plain TensorFlow.js, and one rank with TensorFlow.js's kernels and with its own",
   options: [
-    new Option('--browser <path>', 'path of Chrome, Chromium or Edge, or firefox (default: as of the launcher)'),
-    new Option('--gpu <mode>', 'device that WebGPU runs on; hardware fails if the adapter computes in software')
-      .choices(GPU_MODES)
-      .default('auto'),
+    ...BROWSER_OPTIONS,
     option('--minutes <n>', 'time limit; what it leaves out is reported', wholeNumber(1, MAX_MINUTES), 10),
     new Option('--out <file>', 'JSON file for the result, which is written again after each model'),
   ],
@@ -68,6 +65,15 @@ export async function runGpuBench(dist: string, options: GpuOptions, io: Io): Pr
   } finally {
     await server.close();
   }
+}
+
+async function openGpuPage(url: string, choice: BrowserChoice): Promise<GpuPage> {
+  const page = await openBenchPage(url, choice);
+  return {
+    ...page,
+    measure: async <Name extends MeasurementName>(name: Name, args: ArgsOf<Name>) =>
+      (await page.evaluate(`measureGpu(${JSON.stringify(name)}, ${JSON.stringify(args)})`)) as ResultOf<Name>,
+  };
 }
 
 /** Replaces a file in one step, so that an interrupt never leaves a part of it. */

@@ -5,8 +5,6 @@
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { launchBrowser, closeBrowser } from '../../launcher/browser/browser.ts';
-import { loadPage } from '../../launcher/browser/tabs.ts';
 import type { Io } from '../../launcher/io.ts';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
 import { startSignaling } from '../../signaling/index.ts';
@@ -18,6 +16,7 @@ import { table } from '../../tools/report/table.ts';
 import { findTorch } from '../../tools/torch-parity/python.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
 import { listOf, oneOf, option } from '../command/options.ts';
+import { BROWSER_OPTIONS, openBenchPage, type BrowserChoice } from '../world/browsers.ts';
 import {
   ADAM,
   BACKENDS,
@@ -34,7 +33,7 @@ import {
   type Turn,
 } from './args.ts';
 
-interface PeersOptions {
+interface PeersOptions extends BrowserChoice {
   model: readonly ModelName[];
   backend: readonly PeerBackend[];
   rounds: number;
@@ -149,32 +148,30 @@ export async function compare({ turns, notes }: Opened, rounds: number): Promise
   return { ms, ratio, lossDifference: Math.max(...differences), notes };
 }
 
-async function measure({ model: models, backend: backends, rounds }: PeersOptions, io: Io): Promise<PeersRow[]> {
+async function measure(
+  { model: models, backend: backends, rounds, browser, gpu }: PeersOptions,
+  io: Io,
+): Promise<PeersRow[]> {
   const python = findTorch()?.python ?? null;
   const rows: PeersRow[] = [];
   const { dist, remove } = await buildPage(PAGE);
   const server = await startSignaling({ dist });
   try {
     for (const backend of backends) {
-      const browser = await launchBrowser({ backend });
-      try {
-        for (const model of models.filter((name) => MODELS[name].backends.includes(backend))) {
-          io.err(`${model}, ${backend} ...`);
-          const page = await browser.newPage();
-          await loadPage(page, `${server.url}/${PAGE}`);
-          // Text, because the transpiler would add helpers that the page lacks.
+      const choice = { ...(browser && { browser }), gpu: backend === 'webgpu' ? gpu : 'auto' } as const;
+      for (const model of models.filter((name) => MODELS[name].backends.includes(backend))) {
+        io.err(`${model}, ${backend} ...`);
+        const page = await openBenchPage(`${server.url}/${PAGE}`, choice, backend);
+        let opened: Opened | undefined;
+        try {
           const call: Call = (...args) =>
             unlessAborted(io.signal, page.evaluate(`callPeer(...${JSON.stringify(args)})`));
-          const opened = await open(model, backend, call, python);
-          try {
-            rows.push({ model, backend, ...(await compare(opened, rounds)) });
-          } finally {
-            opened.close();
-            await page.close();
-          }
+          opened = await open(model, backend, call, python);
+          rows.push({ model, backend, ...(await compare(opened, rounds)) });
+        } finally {
+          opened?.close();
+          await page.close();
         }
-      } finally {
-        await closeBrowser(browser);
       }
     }
   } finally {
@@ -225,6 +222,7 @@ export const peers = defineBenchmark({
   options: [
     option('--model <name,..>', 'models', listOf(oneOf(MODEL_NAMES)), [...MODEL_NAMES]),
     option('--backend <name,..>', 'backends of the tab', listOf(oneOf(BACKENDS)), [...BACKENDS]),
+    ...BROWSER_OPTIONS,
     option('--rounds <n>', 'turns of each library', wholeNumber(1, 100), 9),
   ],
   measure,

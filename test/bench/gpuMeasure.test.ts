@@ -1,8 +1,7 @@
 /** Runs the measurements of `bench gpu` on a page that returns figures at once. */
 import { expect, test } from 'vitest';
 import type { LoopFigures } from '../../bench/gpu/args.ts';
-import type { GpuPage } from '../../bench/gpu/browsers.ts';
-import { measure } from '../../bench/gpu/measure.ts';
+import { measure, type GpuPage } from '../../bench/gpu/measure.ts';
 import { ManualClock } from '../manualClock.ts';
 
 const LIMIT_MS = 60_000;
