@@ -7,7 +7,7 @@ import { DEFAULT_LIMITS as SERVER, MAX_ADDRESSES } from '../signaling/limits.ts'
 import { MIN_COUNTED_MESSAGE_BYTES } from '../src/protocol/serverLink.ts';
 import { MIN_BYTES_PER_SECOND } from '../signaling/links/sharedRate.ts';
 import { MAX_OP_ELEMENTS, MAX_TAG } from '../src/collectives/diagnostics/descriptor.ts';
-import { EAGER_BYTES } from '../src/collectives/inFlightOp.ts';
+import { MAX_BYTES_BEFORE_READY } from '../src/collectives/inFlightOp.ts';
 import {
   MAX_UNEXPECTED_COLLECTIVE_BYTES as COLLECTIVES,
   MAX_UNEXPECTED_MESSAGE_BYTES as MESSAGES,
@@ -22,9 +22,9 @@ import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { MAX_FILE_NAME_LENGTH, MAX_SHARED_BYTES, MAX_SHARED_FILES } from '../src/spec/fileManifest.ts';
 import { TAB_MEMORY_BYTES } from '../src/spec/pipeline.ts';
 import {
-  DATA_CHANNEL_WINDOW,
+  DATA_CHANNEL_FRAME_WINDOW,
   maxWaitingFrames,
-  SERVER_WINDOW,
+  SERVER_LINK_WINDOW,
   type FrameWindowSize,
 } from '../src/transport/frameOrder.ts';
 import { HIGH_WATER_BYTES } from '../src/transport/link.ts';
@@ -59,11 +59,11 @@ test.each([
   ['bytes queued in a link before `send` waits', mib(HIGH_WATER_BYTES)],
   [
     'frames of a link on their way, or waiting for an earlier one of another connection, each with 2 KiB more; acknowledged each',
-    windowOf(DATA_CHANNEL_WINDOW),
+    windowOf(DATA_CHANNEL_FRAME_WINDOW),
   ],
-  ['the same, for a link through the server', windowOf(SERVER_WINDOW)],
+  ['the same, for a link through the server', windowOf(SERVER_LINK_WINDOW)],
   ['frames of a member kept for a later generation', kib(MAX_EARLY_BYTES)],
-  ['bytes of an op sent to a rank that has not issued it', kib(EAGER_BYTES)],
+  ['bytes of an op sent to a rank that has not issued it', kib(MAX_BYTES_BEFORE_READY)],
   [
     'unexpected frames of one rank over all groups: of collectives, of messages; more for each further common group, up to three',
     `${mib(COLLECTIVES.oneGroup)}, ${mib(COLLECTIVES.furtherGroup)}; ${mib(MESSAGES.oneGroup)}, ${mib(MESSAGES.furtherGroup)}`,

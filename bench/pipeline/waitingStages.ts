@@ -9,7 +9,7 @@ import { StageBoundary } from '../../src/parallel/pipeline/boundary.ts';
 import { runPipelinePlan } from '../../src/parallel/pipeline/runPlan.ts';
 import { gpipe, oneForwardOneBackward, type TimedPass } from '../../src/parallel/pipeline/schedules.ts';
 import type { PIPELINE_SCHEDULE_NAMES } from '../../src/spec/pipeline.ts';
-import { systemClock, Yielder } from '../../src/util/clock.ts';
+import { systemClock, EventLoopYielder } from '../../src/util/clock.ts';
 import type { WorkerRank } from '../world/rank.ts';
 
 export type Schedule = (typeof PIPELINE_SCHEDULE_NAMES)[number];
@@ -59,7 +59,7 @@ export async function waitingStages(
         rank: group.rank,
         boundary,
         clock: systemClock,
-        yielder: new Yielder(systemClock, YIELD_MS),
+        yielder: new EventLoopYielder(systemClock, YIELD_MS),
         shapesBefore: () => ({ value: SHAPE, padding: null }),
         forward: (stage, _, x) => pass(x, stage === plan.stages - 1),
         backward: (stage, _, dy) => pass(dy, stage === 0),

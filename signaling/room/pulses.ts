@@ -4,7 +4,7 @@
  */
 import { noticeMessageOf } from '../../src/protocol/notices.ts';
 import type { Pulse } from '../../src/protocol/room.ts';
-import { isWorkingOrAwaitsWork, isPulseWaiting, pulsesOfAwaited, pulseVerdict } from '../../src/util/activity.ts';
+import { isWorkingOrAwaitsWork, isPulseWaiting, pulsesOfWaitChain, pulseVerdict } from '../../src/util/activity.ts';
 import { end, reform } from './generations.ts';
 import {
   andThen,
@@ -45,7 +45,7 @@ function latestPulse(state: RoomState, member: string): Pulse | null | undefined
  */
 export function lateBehind(state: RoomState, member: string, peers: readonly string[]): string[] {
   const late = peers.flatMap((peer) => {
-    const behind = [...pulsesOfAwaited([peer], (one) => latestPulse(state, one))];
+    const behind = [...pulsesOfWaitChain([peer], (one) => latestPulse(state, one))];
     const ends = behind.flatMap(([one, pulse]) =>
       isPulseWaiting(pulse) || one === member || state.complaints.has(one) || rankOf(state, one) < 0 ? [] : [one],
     );
@@ -92,7 +92,7 @@ export function sendPulses(
   { peers }: Extract<RoomEvent, { type: 'ask-pulses' }>,
 ): Step {
   const pulses = Array.from(
-    pulsesOfAwaited(peers, (one) => latestPulse(state, one)),
+    pulsesOfWaitChain(peers, (one) => latestPulse(state, one)),
     ([peer, pulse]) => ({ member: peer, pulse }),
   );
   return { state, effects: [{ type: 'send', to: [member], message: { type: 'pulses', pulses } }] };

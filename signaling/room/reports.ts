@@ -1,6 +1,6 @@
 /** Handles the reports of a generation's members: linked, direct, synced, finished. */
 import type { RoomPhase } from '../../src/protocol/room.ts';
-import { dissenters, majority } from '../../src/util/majority.ts';
+import { dissenters, mostFrequentVote } from '../../src/util/mostFrequentVote.ts';
 import { cleared, withoutOutages } from './faults.ts';
 import { end, retry } from './generations.ts';
 import { nameMembers } from './sentences.ts';
@@ -160,7 +160,7 @@ function disagreement({ ring, reports, phase }: RoomState): string | null {
   if (odds.length === 0) return null;
   const when = phase === 'SYNCING' ? 'began' : 'ended';
   return (
-    `${nameMembers(ring, odds)} ${when} with a different state than the others (${texts[odds[0]!]}; the others: ${majority(texts)}), ` +
+    `${nameMembers(ring, odds)} ${when} with a different state than the others (${texts[odds[0]!]}; the others: ${mostFrequentVote(texts)}), ` +
     'so the run is invalid. Reload those pages and start again.'
   );
 }

@@ -1,7 +1,7 @@
 /** Builds sentences about ranks for messages to users. */
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { SERVER_LINK_PATH } from '../../src/protocol/serverLink.ts';
-import { listInWords, upperFirst } from '../../src/util/text.ts';
+import { listInWords, capitalizeFirst } from '../../src/util/text.ts';
 import type { RoomState } from './state.ts';
 
 /**
@@ -18,7 +18,7 @@ export function nameMembers(ring: readonly RosterEntry[], ranks: readonly number
   const named = ranks.slice(0, MAX_NAMED).map((rank) => `rank ${rank} (${ring[rank]?.name})`);
   const others = ranks.length - named.length;
   if (others > 0) named.push(others === 1 ? '1 other' : `${others} others`);
-  return upperFirst(listInWords(named));
+  return capitalizeFirst(listInWords(named));
 }
 
 /** Returns the most likely causes of failed connections, with advice. */

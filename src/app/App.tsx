@@ -7,7 +7,7 @@ import { Join } from './home/Join.tsx';
 import { NewRoom } from './home/NewRoom.tsx';
 import { lazyPage } from './shell/lazyPage.tsx';
 import { pageRoute } from './state/address.ts';
-import { losesByLeaving } from './state/derive.ts';
+import { wouldLoseByLeaving } from './state/derive.ts';
 import { tabView } from './state/publishedView.ts';
 import { leaveRoom, currentScreen } from './state/store.ts';
 
@@ -42,7 +42,7 @@ export function App() {
       <Header
         room={currentScreen.value === 'run' ? room : null}
         onleave={inside ? leaveRoom : null}
-        asks={losesByLeaving(tabView.value)}
+        asks={wouldLoseByLeaving(tabView.value)}
       />
       <Page />
       <Footer />

@@ -1,7 +1,7 @@
 /** Combines several tensors into one, so that small tensors do not cost a round trip each. */
 import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
-import { copyInto, dtypeOf, emptyLike, tensorView, type TypedArray } from './dtypes.ts';
+import { copyElements, dtypeOf, emptyLike, tensorView, type TypedArray } from './dtypes.ts';
 import type { OpOptions } from './options.ts';
 import { displacementsOf, type Displacements } from './plans/plans.ts';
 import { Work } from './work.ts';
@@ -9,7 +9,7 @@ import { Work } from './work.ts';
 /** Returns one array that contains all `parts`, each at its displacement. */
 export function concatenateParts<T extends TypedArray>(parts: readonly T[], displacements: Displacements): T {
   const flat = emptyLike(parts[0]!, displacements.at(-1)!);
-  parts.forEach((part, i) => copyInto(flat, part, displacements[i]!));
+  parts.forEach((part, i) => copyElements(flat, part, displacements[i]!));
   return flat;
 }
 
@@ -49,7 +49,7 @@ export function runCoalesced<T extends readonly TypedArray[], Options extends Op
   const checked = Array.from(kinds.values(), (members) => {
     const displacements = displacementsOf(members.map(({ length }) => length));
     const flat = concatenateParts(members, displacements);
-    const fill = (): void => members.forEach((member, i) => copyInto(flat, member, displacements[i]!));
+    const fill = (): void => members.forEach((member, i) => copyElements(flat, member, displacements[i]!));
     const after = options.after && Promise.resolve(options.after).then(fill);
     // If the call is rejected, nothing awaits `after`, so a rejection of `after` is handled here.
     after?.catch(() => {});
@@ -62,7 +62,9 @@ export function runCoalesced<T extends readonly TypedArray[], Options extends Op
       for (const { members, displacements, flat, work } of parts) {
         await work;
         whole.sent(work.bytesSent);
-        members.forEach((member, i) => copyInto(member, tensorView(flat, displacements[i]!, displacements[i + 1]!), 0));
+        members.forEach((member, i) =>
+          copyElements(member, tensorView(flat, displacements[i]!, displacements[i + 1]!), 0),
+        );
       }
       whole.complete(tensors);
     } catch (error) {

@@ -84,7 +84,7 @@ export function tensorView<T extends TypedArray>(tensor: T, start: number, end: 
 }
 
 /** Copies elements between arrays of one dtype. */
-export function copyInto(into: TypedArray, from: TypedArray, at: number): void {
+export function copyElements(into: TypedArray, from: TypedArray, at: number): void {
   // Both arrays have the same dtype, but the type of `set` cannot express this for a union.
   (into as Float32Array).set(from as Float32Array, at);
 }

@@ -4,8 +4,8 @@
  * are done with these elements. So some segments of a chunk travel while others are combined.
  *
  * Flow control is similar to the eager and rendezvous protocols of MPI. The first
- * {@link EAGER_BYTES} to a rank may be sent before that rank has called the op. They are unexpected
- * messages on that rank. All other bytes wait for that rank's READY.
+ * {@link MAX_BYTES_BEFORE_READY} to a rank may be sent before that rank has called the op. They are
+ * unexpected messages on that rank. All other bytes wait for that rank's READY.
  */
 import { createFrame, emptyFrameHeader, FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
 import type { FlightRecord } from '../protocol/flightRecording.ts';
@@ -34,7 +34,7 @@ import type { AllReduceTrace, Work } from './work.ts';
  * Number of bytes that an op may send to a rank before that rank's READY, so that small ops never
  * wait for a round trip.
  */
-export const EAGER_BYTES = 256 * 1024;
+export const MAX_BYTES_BEFORE_READY = 256 * 1024;
 
 /** The description of a collective that the process group issues. */
 export interface OpDescription<T> extends CollectiveArrays {
@@ -152,7 +152,7 @@ export class InFlightOp {
       const { kind, peer, step } = receive.move;
       if (kind === 'receive') this.#receives.set(transferKey(peer, step), receive);
     }
-    this.#lanes = createSendLanes(this.#moves, (move) => this.#unexpectedBytesOf(move), EAGER_BYTES);
+    this.#lanes = createSendLanes(this.#moves, (move) => this.#unexpectedBytesOf(move), MAX_BYTES_BEFORE_READY);
     this.#agreement = createCallAgreement(descriptor, executor.rank, ranks.length, issue.needsEveryRank);
     const scheduledAt = clock.now();
     this.record = recorder.add(
@@ -418,7 +418,7 @@ export class InFlightOp {
       (sum, { move }) => (move.kind === 'receive' && move.peer === peer ? sum + this.#unexpectedBytesOf(move) : sum),
       0,
     );
-    if (bytes > EAGER_BYTES) this.#announce(FrameKind.READY, peer);
+    if (bytes > MAX_BYTES_BEFORE_READY) this.#announce(FrameKind.READY, peer);
   }
 
   /**

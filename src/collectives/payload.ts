@@ -12,7 +12,7 @@ import {
 } from '../protocol/frame.ts';
 import type { Codec, ReductionEncoding } from './codecs.ts';
 import type { OpDescriptor } from './diagnostics/descriptor.ts';
-import { copyInto, maxSegmentElements, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
+import { copyElements, maxSegmentElements, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
 import type { PlanMove } from './plans/plans.ts';
 import { divideFloats, reduceFunctionFor, unifyNaNs, type ReduceFunction } from './reduce.ts';
 
@@ -102,7 +102,7 @@ export class CollectivePayload {
       // bytes.
       codec.encode(this.#floats(start, end), frame, how === 'copy' ? null : this.#residualIn(start, end));
     } else {
-      copyInto(new dtype.array(frame, FRAME_HEADER_BYTES), tensorView(source, start, end), 0);
+      copyElements(new dtype.array(frame, FRAME_HEADER_BYTES), tensorView(source, start, end), 0);
     }
     return frame;
   }
@@ -118,7 +118,7 @@ export class CollectivePayload {
       // parts and the others copy the result.
       if (how === 'combine-last' && descriptor.algorithm === AlgorithmCode.DOUBLING) unifyNaNs(values, dtype);
     }
-    copyInto(target, values, start);
+    copyElements(target, values, start);
   }
 
   /**

@@ -27,7 +27,7 @@ import { MismatchError, ProtocolError, type ErrorContext } from '../util/errors.
 import { algorithmName, shapeText } from './diagnostics/descriptor.ts';
 import { messageTransferText, createMessageDeadline, type MessageTransfer } from './diagnostics/messageDeadline.ts';
 import type { OpDeadline, LinkActivity } from './diagnostics/opDeadline.ts';
-import { copyInto, dtypeName, maxSegmentElements, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
+import { copyElements, dtypeName, maxSegmentElements, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
 import type { ProcessGroupOptions } from './options.ts';
 import type { UnexpectedMessageLimit } from './unexpectedMessages.ts';
 import { Work } from './work.ts';
@@ -280,7 +280,7 @@ export class PointToPoint {
     const whole = { ...this.#header(FrameKind.DATA, id), dtype: dtype.code, tag, count };
     const emit = (at: number, segment: TypedArray): Promise<void> => {
       const frame = createFrame({ ...whole, offset: at }, segment.byteLength);
-      copyInto(new dtype.array(frame, FRAME_HEADER_BYTES), segment, 0);
+      copyElements(new dtype.array(frame, FRAME_HEADER_BYTES), segment, 0);
       return transmit(dst, frame, countBytes);
     };
     try {
@@ -364,7 +364,7 @@ export class PointToPoint {
         );
       }
       try {
-        copyInto(tensor, new dtype.array(frame, FRAME_HEADER_BYTES), offset);
+        copyElements(tensor, new dtype.array(frame, FRAME_HEADER_BYTES), offset);
       } catch (error) {
         return crash(record.call, error);
       }

@@ -20,8 +20,8 @@ import {
   type CallerInGroup,
 } from './argumentChecks.ts';
 import { splitAtDisplacements } from './coalesce.ts';
-import { sumOfSizesText, digestOfSizes, partSizesText, shapeTag, shapeText } from './diagnostics/descriptor.ts';
-import { copyInto, dtypeOf, emptyLike, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
+import { sumOfSizesText, tagOfSizes, partSizesText, tagOfShape, shapeText } from './diagnostics/descriptor.ts';
+import { copyElements, dtypeOf, emptyLike, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
 import type { OpDescription } from './inFlightOp.ts';
 import type {
   AllReduceOptions,
@@ -64,7 +64,7 @@ export function prepareAllReduce<T extends TypedArray>(
   const plain = inPlaceOp(OpCode.ALL_REDUCE, tensor, dtype, {
     ...options,
     ...choice,
-    tag: bucket ^ shapeTag(shape),
+    tag: bucket ^ tagOfShape(shape),
     amount: shapeText(shape),
   });
   const isEncoded = codec !== null && n > 1;
@@ -97,7 +97,7 @@ export function prepareReduce<T extends TypedArray>(
     ...options,
     ...choice,
     root,
-    tag: shapeTag(shape),
+    tag: tagOfShape(shape),
     amount: shapeText(shape),
   });
 }
@@ -116,7 +116,7 @@ export function prepareBroadcast<T extends TypedArray>(
     ...choice,
     root,
     op: ReduceOp.NONE,
-    tag: shapeTag(shape),
+    tag: tagOfShape(shape),
     amount: shapeText(shape),
   });
 }
@@ -133,13 +133,13 @@ export function prepareAllGather<T extends TypedArray>(
   const op = inPlaceOp(OpCode.ALL_GATHER, parts, dtype, {
     ...planAllGather(parts, displacements, caller.served),
     op: ReduceOp.NONE,
-    tag: digestOfSizes(sizes) ^ shapeTag(options.shape),
+    tag: tagOfSizes(sizes) ^ tagOfShape(options.shape),
     amount: partSizesText(sizes, options.shape, `${sizes.length} x `),
   });
   return {
     ...op,
     needsEveryRank: sizes.every((size) => size > 0),
-    before: () => copyInto(parts, tensor, displacements[caller.rank]!),
+    before: () => copyElements(parts, tensor, displacements[caller.rank]!),
     result: () => splitAtDisplacements(parts, displacements),
   };
 }
@@ -157,7 +157,7 @@ export function prepareGather<T extends TypedArray>(
   const displacements = checkedDisplacements(sizes);
   const isRoot = rank === root;
   const parts = isRoot ? emptyLike(tensor, displacements.at(-1)!) : tensor;
-  const tag = digestOfSizes(sizes) ^ shapeTag(options.shape);
+  const tag = tagOfSizes(sizes) ^ tagOfShape(options.shape);
   return {
     descriptor: { ...direct(OpCode.GATHER, dtype, root), count: displacements.at(-1)!, tag },
     plan: () => planDirectGather(rank, ranks.length, root, displacements),
@@ -166,7 +166,7 @@ export function prepareGather<T extends TypedArray>(
     target: parts,
     amount: partSizesText(sizes, options.shape, `${sizes.length} x `),
     before: () => {
-      if (isRoot) copyInto(parts, tensor, displacements[rank]!);
+      if (isRoot) copyElements(parts, tensor, displacements[rank]!);
     },
     result: () => (isRoot ? splitAtDisplacements(parts, displacements) : null),
   };
@@ -187,7 +187,7 @@ export function prepareScatter<T extends TypedArray>(
   const sizes = ranks.map(() => tensor.length);
   const displacements = checkedDisplacements(sizes);
   const all = passed ? emptyLike(tensor, displacements.at(-1)!) : tensor;
-  const tag = shapeTag(options.shape);
+  const tag = tagOfShape(options.shape);
   return {
     descriptor: { ...direct(OpCode.SCATTER, dtype, root), count: displacements.at(-1)!, tag },
     plan: () => planDirectScatter(rank, ranks.length, root, displacements),
@@ -196,8 +196,8 @@ export function prepareScatter<T extends TypedArray>(
     target: tensor,
     amount: partSizesText(sizes, options.shape, `${sizes.length} x `),
     before: () => {
-      passed?.forEach((part, i) => copyInto(all, part, displacements[i]!));
-      if (passed) copyInto(tensor, passed[rank]!, 0);
+      passed?.forEach((part, i) => copyElements(all, part, displacements[i]!));
+      if (passed) copyElements(tensor, passed[rank]!, 0);
     },
     result: () => tensor,
   };
@@ -221,7 +221,7 @@ export function prepareReduceScatter<T extends TypedArray>(
     ...options,
     algorithm: AlgorithmCode.RING,
     plan: () => planRingReduceScatter(rank, ranks.length, displacements),
-    tag: digestOfSizes(sizes) ^ shapeTag(options.shape),
+    tag: tagOfSizes(sizes) ^ tagOfShape(options.shape),
     amount: partSizesText(sizes, options.shape),
   });
   return {
@@ -229,7 +229,7 @@ export function prepareReduceScatter<T extends TypedArray>(
     descriptor: { ...op.descriptor, dtype: codec?.code ?? dtype.code },
     ...(isEncoded && { encoding: { codec, residual, chunks: displacements } }),
     before: () => {
-      copyInto(copy, tensor, 0);
+      copyElements(copy, tensor, 0);
       op.before?.();
       if (!isEncoded) residual?.fill(0);
     },
@@ -254,13 +254,13 @@ export function prepareAllToAll<T extends TypedArray>(
   if (rank >= 0) checkOwnPart(caller, inputSplits, outputSplits);
   const own = tensorView(tensor, input[rank]!, input[rank + 1]!);
   return {
-    descriptor: { ...direct(OpCode.ALL_TO_ALL, dtype, 0), count: tensor.length, tag: shapeTag(options.shape) },
+    descriptor: { ...direct(OpCode.ALL_TO_ALL, dtype, 0), count: tensor.length, tag: tagOfShape(options.shape) },
     plan: () => planDirectAllToAll(rank, ranks.length, input, output),
     dtype,
     source: tensor,
     target,
     amount: isEqual ? sent : `${sent} into ${received}`,
-    before: () => copyInto(target, own, output[rank]!),
+    before: () => copyElements(target, own, output[rank]!),
     result: () => target,
   };
 }

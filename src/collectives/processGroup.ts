@@ -12,7 +12,7 @@
  */
 import type { ServedPairs, ServerLine } from '../protocol/control.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
-import type { LinkCounters, LinkDescription } from '../transport/link.ts';
+import type { LinkTrafficCounters, LinkDescription } from '../transport/link.ts';
 import type { AlgorithmName } from '../spec/algorithms.ts';
 import { systemClock, type Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
@@ -182,7 +182,7 @@ export class ProcessGroup {
    * since the generation began; `null` if there is no link. The browser may take a while to answer,
    * so do not await the result between two steps.
    */
-  async describeLink(rank: number): Promise<(LinkDescription & LinkCounters) | null> {
+  async describeLink(rank: number): Promise<(LinkDescription & LinkTrafficCounters) | null> {
     const link = this.#mesh.linkTo(this.ranks[rank]!);
     return link && { ...(await link.describe()), ...link.counters };
   }

@@ -10,7 +10,7 @@ import { isDataChosenInTabs, type JobSpec } from '../spec/job.ts';
 import { previewInputsOf, jobHasPreview } from '../spec/preview.ts';
 import { CodeLoadError } from './loadCode.ts';
 import { DataError, DeviceError, DivergenceError, PeergradError } from '../util/errors.ts';
-import { isCounted, type ReadyRank } from './membership/readyAnnouncer.ts';
+import { isCountedReady, type ReadyRank } from './membership/readyAnnouncer.ts';
 import type { RendezvousOptions } from './membership/rendezvousOptions.ts';
 
 /**
@@ -231,7 +231,7 @@ function onRoom(state: ReadinessState, message: RoomMessage): ReadinessStep {
   const isOut = state.isOut && (room === null || dataOf(room.job) === dataOf(message.job));
   // The server no longer counts this tab as ready, because it was late. The tab is in fact still
   // ready, so it announces itself again.
-  const isDropped = isCounted(room, member) && !isCounted(message, member);
+  const isDropped = isCountedReady(room, member) && !isCountedReady(message, member);
   const announcement = isDropped ? null : state.announcement;
   // If the job now distributes files, this tab shares the files that its user has already chosen.
   if (room?.job.data.kind !== 'shared' && message.job.data.kind === 'shared' && files.length > 0) {
@@ -279,7 +279,7 @@ function consider(state: ReadinessState, effects: readonly ReadinessEffect[] = [
   if (isRunOn && state.isRunOver) return stay(state, effects);
   const { kind } = job.data;
   const subject = isRunOn ? `${kind} ${run}` : kind;
-  const isAnnounced = announcement !== null && isRunOn && isCounted(room, member);
+  const isAnnounced = announcement !== null && isRunOn && isCountedReady(room, member);
   if (isAnnounced || announcement?.subject === subject || !isDataChosen(job, files)) return stay(state, effects);
   return stay({ ...state, announcement: { id: nextId, subject }, nextId: nextId + 1 }, [
     ...effects,

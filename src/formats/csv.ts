@@ -4,7 +4,7 @@
  * Source: RFC 4180, and the variants that spreadsheets write: other separators, a byte order mark,
  * any line ends.
  */
-import { systemClock, Yielder } from '../util/clock.ts';
+import { systemClock, EventLoopYielder } from '../util/clock.ts';
 import { DataError } from '../util/errors.ts';
 import { hexOf } from '../util/hex.ts';
 import { CsvRecords, type CsvStart } from './csvRecords.ts';
@@ -131,7 +131,7 @@ export async function readCsv(name: string, blob: Blob, { begin, onbytes }: CsvO
         'such as a number with a decimal comma, must be in double quotes without spaces around them.',
     );
   };
-  const yielder = new Yielder(systemClock, STRETCH_MS);
+  const yielder = new EventLoopYielder(systemClock, STRETCH_MS);
   let chunk = readByteRange(name, blob, 0, CHUNK_BYTES);
   for (let at = 0; at < blob.size; at += CHUNK_BYTES) {
     const bytes = await chunk;

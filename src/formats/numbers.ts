@@ -58,7 +58,7 @@ export interface NumberWithUnit {
 }
 
 /** Returns whether the only mark of a simple number may separate thousands, as in 1.234. */
-export function mayBeGroupedNumber(text: string): boolean {
+export function mayHaveThousandsMark(text: string): boolean {
   const first = text.startsWith('-') ? 1 : 0;
   const mark = text.length - 4;
   return mark > first && mark - first <= 3 && (text[mark] === '.' || text[mark] === ',') && text[first] !== '0';

@@ -5,7 +5,7 @@
  * Source: https://parquet.apache.org/docs/file-format/
  */
 import type { FileMetaData, SchemaElement } from 'hyparquet';
-import { systemClock, Yielder } from '../util/clock.ts';
+import { systemClock, EventLoopYielder } from '../util/clock.ts';
 import { DataError, errorMessageOf } from '../util/errors.ts';
 import { canonicalText } from './classNames.ts';
 import { readByteRange } from './partialFile.ts';
@@ -59,7 +59,7 @@ export async function readParquet(
   const codecs = metadata.row_groups.flatMap((group) => group.columns.flatMap((one) => one.meta_data?.codec ?? []));
   const extra = codecs.every((codec) => BUILT_IN.includes(codec)) ? {} : await import('hyparquet-compressors');
   const visit = begin(columns);
-  const yielder = new Yielder(systemClock, STRETCH_MS);
+  const yielder = new EventLoopYielder(systemClock, STRETCH_MS);
   let rowStart = 0;
   let bytes = 0;
   for (const { num_rows: rows, columns: chunks } of metadata.row_groups) {

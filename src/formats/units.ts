@@ -114,7 +114,7 @@ export function keyOfUnit(unit: string): string {
  * Returns a key for each quantity that the unit may measure. If the unit is an ordinary word, the
  * list is empty.
  */
-export function quantitiesOf(unit: string): string[] {
+export function quantitiesOfUnit(unit: string): string[] {
   const parts = unit.split(/[\s/·*]+|(?<=\p{Sc})(?=\p{L})/u).filter((part) => part !== '');
   const whole = parts.length === 1 ? [] : quantitiesOfPart(unit);
   const each = parts.reduce<string[]>(

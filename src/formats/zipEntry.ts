@@ -64,7 +64,7 @@ export function checkZipEntry(entry: ZipEntryFacts): void {
  * Returns the number of bytes from the entry's offset on that usually contain the entry, or its
  * first `most` bytes.
  */
-export function usualZipEntryBytes(entry: ZipEntryFacts, most: number): number {
+export function likelyZipEntryBytes(entry: ZipEntryFacts, most: number): number {
   return HEADER_BYTES + new TextEncoder().encode(entry.filename).length + EXTRA_BYTES + packedBytes(entry, most);
 }
 
@@ -107,7 +107,7 @@ export async function unpackZipEntry(
   checkZipEntry(entry);
   const { zip, offset, size, method, crc } = entry;
   const needed = packedBytes(entry, most);
-  let bytes = await read(usualZipEntryBytes(entry, most));
+  let bytes = await read(likelyZipEntryBytes(entry, most));
   const start = headerLength(new DataView(bytes.buffer, bytes.byteOffset, bytes.length));
   if (start === null) {
     throw zipEntryError(entry, offset, 'is missing. The file is damaged. Download it or create it again.');

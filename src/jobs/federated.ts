@@ -6,7 +6,7 @@
 import type { JobSpec } from '../spec/job.ts';
 import type { ShardFacts } from '../spec/dataFacts.ts';
 import { DataError, UsageError } from '../util/errors.ts';
-import { majority } from '../util/majority.ts';
+import { mostFrequentVote } from '../util/mostFrequentVote.ts';
 import { checkNoConfusableClasses } from '../formats/classNames.ts';
 import type { Dataset } from './dataset.ts';
 import type { LoadDataOptions } from './fileSource.ts';
@@ -136,7 +136,7 @@ function classesOf(facts: ShardFacts): readonly string[] {
 
 /** Merges the facts with the most frequent {@link keyOf key}, and ignores the other facts. */
 function joined(all: readonly ShardFacts[], tokens: string | null): ShardFacts {
-  const common = majority(all.map(keyOf));
+  const common = mostFrequentVote(all.map(keyOf));
   const alike = all.filter((one) => keyOf(one) === common);
   const [first] = alike;
   if (isOfKind(first!, 'table')) return mergeTableFacts(alike.filter((one) => one.kind === 'table'));

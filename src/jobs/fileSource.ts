@@ -1,6 +1,6 @@
 /** Sources of data files: a folder on a web server, or files that the user picked. */
 import { hashOfFileList, type DataFileEntry } from '../spec/dataFiles.ts';
-import { pathOfFileName } from '../spec/mnistFiles.ts';
+import { pathWithFileName } from '../spec/mnistFiles.ts';
 import type { LoadProgress } from '../protocol/events.ts';
 import type { DataPreview } from '../spec/preview.ts';
 import { DataError, errorMessageOf } from '../util/errors.ts';
@@ -81,7 +81,7 @@ export function pickedFileSource(files: readonly File[]): DataFileSource {
     names: files.map((file) => file.name),
     async find(candidates) {
       for (const candidate of candidates) {
-        const path = pathOfFileName(
+        const path = pathWithFileName(
           files.map(({ name }) => name),
           candidate,
         );
@@ -125,7 +125,7 @@ export async function webFolderSource(
     names,
     async find(candidates) {
       for (const candidate of candidates) {
-        const path = names === null ? candidate : pathOfFileName(names, candidate);
+        const path = names === null ? candidate : pathWithFileName(names, candidate);
         if (path === undefined) continue;
         const address = addressOf(path, url);
         const blob = await downloadAsBlob(address, { signal, onbytes: received() });

@@ -23,7 +23,7 @@ export { logitsOfHidden, gptNetworkLayers } from './gpt/layers.ts';
 export { gptDropoutPlaceCount, GptNetwork } from './gpt/network.ts';
 export { gptNetworkCost, gptNetworkMemory, gptNetworkSize, paddedVocabularySize } from './gpt/shapes.ts';
 export type { Tokenizer } from './gpt/tokenizer.ts';
-export { embedToken, createTokenLayer, tokenLogits, type TokenLayer } from './gpt/tokenLayers.ts';
+export { embedToken, createTokenLayer, tokenLogits, type SingleTokenLayer } from './gpt/tokenLayers.ts';
 export { createTokenForward, sampleTokens, type TokenForward } from './gpt/tokenSampler.ts';
 export { countLabelsInTopK, countConfusion, countCorrect } from './models/classificationCounts.ts';
 export { lossSumOf } from './models/loss.ts';

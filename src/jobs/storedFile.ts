@@ -6,7 +6,7 @@
  */
 import {
   unpackZipEntry,
-  usualZipEntryBytes,
+  likelyZipEntryBytes,
   zipHeaderBytes,
   MAX_ZIP_HEADER_BYTES,
   type ZipEntryFacts,
@@ -37,13 +37,13 @@ export type FilePlace =
   /** A range of bytes of a file on a web server. */
   | { readonly in: 'web'; readonly url: string; readonly range: ByteRange }
   /** A file that other ranks send while it is read. */
-  | { readonly in: 'shared'; readonly file: ArrivingFile }
+  | { readonly in: 'shared'; readonly file: IncomingFile }
   /** The bytes of a file of `size` bytes from byte `start` on, as far as they are in `blob`. */
   | { readonly in: 'part'; readonly blob: Blob; readonly start: number; readonly size: number }
   | { readonly in: 'zip'; readonly zip: Exclude<FilePlace, { in: 'zip' }>; readonly entry: ZipEntryFacts };
 
 /** A file whose bytes arrive from other ranks. */
-export interface ArrivingFile {
+export interface IncomingFile {
   readonly size: number;
   /** Returns whether bytes start..end-1 are here. */
   has(start: number, end: number): boolean;
@@ -98,24 +98,24 @@ function bytesOf(
 }
 
 /**
- * Returns the bytes of an {@link ArrivingFile} that usually contain the file at a place; `null` if
+ * Returns the bytes of an {@link IncomingFile} that usually contain the file at a place; `null` if
  * the place is not in such a file.
  */
-export function sharedFileRangeOf(place: FilePlace): { file: ArrivingFile; range: ByteRange } | null {
+export function sharedFileRangeOf(place: FilePlace): { file: IncomingFile; range: ByteRange } | null {
   if (place.in === 'shared') return { file: place.file, range: { start: 0, end: place.file.size } };
   if (place.in !== 'zip' || place.zip.in !== 'shared') return null;
   const { file } = place.zip;
   const { offset } = place.entry;
   return {
     file,
-    range: { start: offset, end: Math.min(file.size, offset + usualZipEntryBytes(place.entry, Infinity)) },
+    range: { start: offset, end: Math.min(file.size, offset + likelyZipEntryBytes(place.entry, Infinity)) },
   };
 }
 
 /**
  * Waits for the bytes at a place, and returns a place that any thread can read.
  *
- * @throws (rejects) as {@link ArrivingFile.range}.
+ * @throws (rejects) as {@link IncomingFile.range}.
  */
 export async function placeOnceArrived(place: FilePlace): Promise<FilePlace> {
   const found = sharedFileRangeOf(place);
@@ -181,7 +181,7 @@ function webRangeOf(place: FilePlace, most: number): { url: string; range: ByteR
   if (place.in !== 'zip' || place.zip.in !== 'web') return null;
   const { url, range } = place.zip;
   const start = range.start + place.entry.offset;
-  return { url, range: { start, end: Math.min(range.end, start + usualZipEntryBytes(place.entry, most)) } };
+  return { url, range: { start, end: Math.min(range.end, start + likelyZipEntryBytes(place.entry, most)) } };
 }
 
 /** @param received the bytes that a web server has sent for this file. */

@@ -5,7 +5,7 @@
 import type { RendezvousOptions } from '../engine/membership/rendezvousOptions.ts';
 import { browserId } from '../engine/membership/browserId.ts';
 import { createPulseSocketOpener } from '../engine/membership/pulseSocket.ts';
-import { isCounted, type ReadyRank } from '../engine/membership/readyAnnouncer.ts';
+import { isCountedReady, type ReadyRank } from '../engine/membership/readyAnnouncer.ts';
 import { Rendezvous } from '../engine/membership/rendezvous.ts';
 import { PROTOCOL_VERSION, SIGNALING_PATH } from '../protocol/control.ts';
 import type { ReportedDevice, NodeCountRange } from '../protocol/room.ts';
@@ -187,7 +187,7 @@ export class LibraryRoom {
         const { length } = message.members;
         if (length !== present) options.onmembers?.(length, message.startAt);
         present = length;
-        const counts = isCounted(message, self);
+        const counts = isCountedReady(message, self);
         // The server no longer counts this rank as ready, for example because the rank was late.
         // Before the rank announces itself again, it ends its earlier work, because this work would
         // delay other ranks.

@@ -1,7 +1,7 @@
 /** The contents of a flight recorder: plain data that can be written as JSON. */
 import * as v from 'valibot';
 import { countSchema } from './scalars.ts';
-import { RecordedTrace, StepLane } from './stepTrace.ts';
+import { AllReduceTraceRecord, StepLane } from './stepTrace.ts';
 
 const time = v.nullable(v.number());
 
@@ -47,7 +47,7 @@ export const FlightRecordingSchema = v.object({
   generation: countSchema,
   /** Records of collectives and messages. Like traces and lanes, they begin with the oldest. */
   records: v.array(FlightRecordSchema),
-  traces: v.array(RecordedTrace),
+  traces: v.array(AllReduceTraceRecord),
   lanes: v.array(StepLane),
   /**
    * For each rank: the milliseconds by which its clock is ahead of this rank's clock; `null` if

@@ -35,7 +35,7 @@ export type NetworkCheckResult<Works extends string, Fails extends string, NotTr
   | { verdict: 'not-tried'; about: NotTried };
 
 /** The links to another tab. */
-export interface PairReport {
+export interface NetworkCheckPairReport {
   name: string;
   /** Whether the other tab is in the same browser, so that its data channel crosses no network. */
   isSameBrowser: boolean;
@@ -51,7 +51,7 @@ export interface NetworkReport {
   stun: NetworkCheckResult<'found', 'no-answer', 'none' | 'no-server' | 'no-webrtc'>;
   turn: NetworkCheckResult<'found', 'no-answer', 'none' | 'no-server' | 'no-webrtc'>;
   /** The latest first. */
-  pairs: readonly PairReport[];
+  pairs: readonly NetworkCheckPairReport[];
 }
 
 /** For each conclusion from a report: whether training will work; `null`: unknown. */

@@ -16,7 +16,7 @@ import {
   textSchema,
   worldSizeSchema,
 } from './scalars.ts';
-import { GpuCommands, RecordedTrace, StepTimes } from './stepTrace.ts';
+import { GpuCommands, AllReduceTraceRecord, StepTimes } from './stepTrace.ts';
 import { JobSpec } from '../spec/job.ts';
 import { MetricValues } from '../spec/measures.ts';
 import { RUN_ALGORITHM_NAMES } from '../spec/algorithms.ts';
@@ -149,7 +149,7 @@ export const StepEvent = v.object({
   at: finiteSchema,
 });
 
-export const TraceEvent = v.object({ type: v.literal('trace'), ...RecordedTrace.entries });
+export const TraceEvent = v.object({ type: v.literal('trace'), ...AllReduceTraceRecord.entries });
 
 export const RanksEvent = v.object({
   type: v.literal('ranks'),

@@ -94,7 +94,7 @@ export const StepLane = v.object({
 export type StepLane = v.InferOutput<typeof StepLane>;
 
 /** The all-reduce of one bucket in one step, as this rank saw it. */
-export const RecordedTrace = v.object({
+export const AllReduceTraceRecord = v.object({
   step: countSchema,
   bucket: countSchema,
   bytes: countSchema,
@@ -102,4 +102,4 @@ export const RecordedTrace = v.object({
   startedAt: finiteSchema,
   hops: v.pipe(v.array(HopEvent), v.maxLength(MAX_HOPS)),
 });
-export type RecordedTrace = v.InferOutput<typeof RecordedTrace>;
+export type AllReduceTraceRecord = v.InferOutput<typeof AllReduceTraceRecord>;

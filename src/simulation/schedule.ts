@@ -32,9 +32,9 @@ export interface SimulationSchedule {
 }
 
 /** Kinds of moves. */
-export const SEND_MOVE = 0;
+export const SIMULATED_SEND = 0;
 const COPY = 1;
-export const COMBINE_MOVE = 2;
+export const SIMULATED_COMBINE = 2;
 
 /** The items of list i have the indices `first[i]` .. `first[i+1]`-1. */
 export interface PackedLists {
@@ -77,7 +77,7 @@ export function simulationScheduleOf(planner: Planner, n: number): SimulationSch
       fields.step.push(move.step);
       fields.start.push(move.start);
       fields.end.push(move.end);
-      fields.kind.push(kind === 'send' ? SEND_MOVE : how === 'copy' ? COPY : COMBINE_MOVE);
+      fields.kind.push(kind === 'send' ? SIMULATED_SEND : how === 'copy' ? COPY : SIMULATED_COMBINE);
       if (kind === 'receive') {
         lane.push(-1);
         const list = receives.get(peer * n + rank);

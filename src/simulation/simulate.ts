@@ -9,7 +9,7 @@
 import { FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
 import type { PlanMove } from '../collectives/plans/plans.ts';
 import { SimulationEventQueue } from './eventQueue.ts';
-import { COMBINE_MOVE, SEND_MOVE, type SimulationSchedule } from './schedule.ts';
+import { SIMULATED_COMBINE, SIMULATED_SEND, type SimulationSchedule } from './schedule.ts';
 
 /**
  * A resource that carries one frame after the other: an uplink, a radio channel, the cores of a
@@ -137,11 +137,11 @@ export function simulateSchedule(schedule: SimulationSchedule, options: Simulati
     done[move]! += elements;
     if (done[move] === lengthOf(move)) {
       left -= 1;
-      if (kind[move] !== SEND_MOVE) moveEnds[move] = now;
+      if (kind[move] !== SIMULATED_SEND) moveEnds[move] = now;
     }
     for (let i = after.first[move]!; i < after.first[move + 1]!; i++) {
       const later = after.items[i]!;
-      if (kind[later] === SEND_MOVE) pump(lane[later]!);
+      if (kind[later] === SIMULATED_SEND) pump(lane[later]!);
       else take(later);
     }
   };
@@ -188,7 +188,7 @@ export function simulateSchedule(schedule: SimulationSchedule, options: Simulati
       const elements = nextSegment(move, done);
       const low = start[move]! + done[move]!;
       if (!isClear(move, low, low + elements)) return;
-      if (kind[move] === COMBINE_MOVE && combineMsPerByte > 0) {
+      if (kind[move] === SIMULATED_COMBINE && combineMsPerByte > 0) {
         isTaking[move] = 1;
         rankFreeAt[own] = Math.max(now, rankFreeAt[own]!) + elements * elementBytes * combineMsPerByte;
         queue.push(rankFreeAt[own], eventOf(Event.TAKEN, move));
@@ -199,7 +199,7 @@ export function simulateSchedule(schedule: SimulationSchedule, options: Simulati
   const begin = (one: number): void => {
     isStarted[one] = 1;
     for (let move = firstMove[one]!; move < firstMove[one + 1]!; move++) {
-      if (kind[move] === SEND_MOVE) pump(lane[move]!);
+      if (kind[move] === SIMULATED_SEND) pump(lane[move]!);
       else take(move);
     }
   };
@@ -242,7 +242,8 @@ export function simulateSchedule(schedule: SimulationSchedule, options: Simulati
     events,
     endOf(ofRank, wanted, step) {
       for (let move = firstMove[ofRank]!; move < firstMove[ofRank + 1]!; move++) {
-        if (schedule.step[move] === step && (kind[move] === SEND_MOVE) === (wanted === 'send')) return moveEnds[move]!;
+        if (schedule.step[move] === step && (kind[move] === SIMULATED_SEND) === (wanted === 'send'))
+          return moveEnds[move]!;
       }
       return null;
     },

@@ -17,7 +17,7 @@ import {
 } from './fields.ts';
 import { GPT_FIELDS, GptModel, GPT_PRESETS } from './gpt.ts';
 import { BUILT_IN_IMAGE_SIDE } from './inspection.ts';
-import { LOSS_AND_METRICS_FIELDS, TASK_NAMES, unfitLossOrMetric, type TaskName } from './measures.ts';
+import { LOSS_AND_METRICS_FIELDS, TASK_NAMES, lossOrMetricProblem, type TaskName } from './measures.ts';
 import {
   AUGMENT_NAMES,
   JOB_NAMES,
@@ -234,7 +234,7 @@ export const JobSpec = v.pipe(
   }),
   crossFieldCheck((job: JobFields) => {
     const task = taskOf(job);
-    return task && unfitLossOrMetric(job, task);
+    return task && lossOrMetricProblem(job, task);
   }),
   crossFieldCheck((job: JobFields) => strategyProblem(job, JOB_FIELD_DECLARATIONS, FEATURES) ?? planProblem(job)),
   crossFieldCheck((job: JobFields) =>

@@ -84,7 +84,7 @@ export function metricNamesOfJob({ metrics }: Pick<LossAndMetrics, 'metrics'>, t
 /**
  * Returns the problem with the first loss or metric that does not fit the task; `null` if all fit.
  */
-export function unfitLossOrMetric({ loss, metrics }: LossAndMetrics, task: TaskName): FieldProblem | null {
+export function lossOrMetricProblem({ loss, metrics }: LossAndMetrics, task: TaskName): FieldProblem | null {
   const learned = task === 'classification' ? 'this job predicts classes' : 'this job predicts an amount';
   const problemOf = (path: FieldProblem['path'], name: string, fitting: readonly string[]): FieldProblem => ({
     path,

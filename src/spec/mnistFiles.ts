@@ -15,13 +15,13 @@ export function possibleMnistFileNames(split: MnistSplit, part: MnistPart): stri
   return plain.flatMap((name) => [`${name}.gz`, name]);
 }
 
-export function pathOfFileName(paths: readonly string[], name: string): string | undefined {
+export function pathWithFileName(paths: readonly string[], name: string): string | undefined {
   return paths.find((one) => one.slice(one.lastIndexOf('/') + 1) === name);
 }
 
 /** Returns whether the files include the images and the labels of a split. */
 export function hasMnistPair(paths: readonly string[]): boolean {
   const has = (split: MnistSplit, part: MnistPart): boolean =>
-    possibleMnistFileNames(split, part).some((name) => pathOfFileName(paths, name) !== undefined);
+    possibleMnistFileNames(split, part).some((name) => pathWithFileName(paths, name) !== undefined);
   return MNIST_SPLITS.some((split) => MNIST_PARTS.every((part) => has(split, part)));
 }

@@ -38,7 +38,7 @@ import {
   listStrategiesWithSetting,
   listStrategiesSupporting,
   listStrategiesWith,
-  type JobFeature,
+  type OptionalJobFeature,
   type StrategyFacts,
   type StrategyName,
 } from './strategies.ts';
@@ -196,7 +196,7 @@ export type CodecOptions = Pick<TrainingPlan, 'errorFeedback'>;
  * plan has the feature.
  */
 export type PlanFeatures<Plan> = Partial<
-  Record<JobFeature, { path: FieldProblem['path']; isIn: (plan: Plan) => boolean }>
+  Record<OptionalJobFeature, { path: FieldProblem['path']; isIn: (plan: Plan) => boolean }>
 >;
 
 /** The features of a plan that not every strategy supports. */
@@ -220,7 +220,7 @@ export function strategyProblem<Plan extends { strategy: StrategyName }>(
 ): FieldProblem | null {
   const { excludes, settings } = STRATEGIES[plan.strategy];
   for (const [feature, { path, isIn }] of Object.entries(features)) {
-    const message = excludes[feature as JobFeature];
+    const message = excludes[feature as OptionalJobFeature];
     if (message !== undefined && isIn(plan)) return { path, message };
   }
   const foreign = STRATEGY_SETTINGS.find(

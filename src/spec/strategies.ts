@@ -56,7 +56,7 @@ export type StrategySetting = (typeof STRATEGY_SETTINGS)[number];
  * Features of a job that not every strategy supports. `mixed`: mixed precision. `federated`: tabs
  * with data of their own. `branches`: a model whose layers are not a chain.
  */
-export type JobFeature = 'lesson' | 'measure' | 'shardOptimizer' | 'mixed' | 'federated' | 'branches';
+export type OptionalJobFeature = 'lesson' | 'measure' | 'shardOptimizer' | 'mixed' | 'federated' | 'branches';
 
 export interface StrategyFacts {
   /**
@@ -87,7 +87,7 @@ export interface StrategyFacts {
   codecs: readonly CodecSetting[];
   settings: readonly StrategySetting[];
   /** The features of a job that the strategy does not support, with the reason. */
-  excludes: Readonly<Partial<Record<JobFeature, string>>>;
+  excludes: Readonly<Partial<Record<OptionalJobFeature, string>>>;
   /** Default number of stages of the model; 1 if each rank has the whole model. */
   stages: number;
   optimizer: OptimizerName;
@@ -267,11 +267,11 @@ export function hasWholeModel(strategy: StrategyName): strategy is ReplicaStrate
 }
 
 /** Returns the names of the strategies whose jobs can have the feature, as a list in words. */
-export function listStrategiesSupporting(feature: JobFeature): string {
+export function listStrategiesSupporting(feature: OptionalJobFeature): string {
   return STRATEGY_NAMES.filter((name) => supportsFeature(name, feature)).join(', ');
 }
 
-export function supportsFeature(strategy: StrategyName, feature: JobFeature): boolean {
+export function supportsFeature(strategy: StrategyName, feature: OptionalJobFeature): boolean {
   return STRATEGIES[strategy].excludes[feature] === undefined;
 }
 

@@ -11,9 +11,9 @@ import { deferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
 import { BaseLink } from './linkEnd.ts';
 import type { FrameChannel } from './frameChannel.ts';
-import { DATA_CHANNEL_WINDOW, FrameReceiveOrder, FrameSendWindow, type FrameWindowSize } from './frameOrder.ts';
+import { DATA_CHANNEL_FRAME_WINDOW, FrameReceiveOrder, FrameSendWindow, type FrameWindowSize } from './frameOrder.ts';
 import { UNKNOWN_LINK_DESCRIPTION, type Link, type LinkDescription, type RouteDescription } from './link.ts';
-import { TailProbes } from './tailProbes.ts';
+import { TailLossProbes } from './tailLossProbes.ts';
 
 /**
  * While a channel's buffer has at least this number of bytes, divided by the number of channels,
@@ -56,7 +56,7 @@ export interface LinkConnections {
 
 interface OpenChannel {
   channel: FrameChannel;
-  probes: TailProbes;
+  probes: TailLossProbes;
 }
 
 class ChannelLink extends BaseLink {
@@ -159,7 +159,7 @@ class ChannelLink extends BaseLink {
     channel.onbufferedamountlow = this.#drain;
     channel.onerror = ({ error }) => this.closed(error);
     channel.onclose = () => this.closed(this.#failure);
-    this.#channels.push({ channel, probes: new TailProbes(channel, systemClock) });
+    this.#channels.push({ channel, probes: new TailLossProbes(channel, systemClock) });
     for (const { channel: each } of this.#channels) {
       each.bufferedAmountLowThreshold = CHANNEL_LOW_BYTES / this.#channels.length;
     }
@@ -230,7 +230,7 @@ class ChannelLink extends BaseLink {
 export function openChannelLink(
   channel: FrameChannel,
   connection: LinkConnections,
-  window = DATA_CHANNEL_WINDOW,
+  window = DATA_CHANNEL_FRAME_WINDOW,
 ): Promise<Link> {
   const opened = deferred<Link>();
   const further: RTCDataChannel[] = [];

@@ -94,7 +94,7 @@ export async function performHandshake(
  * Resolves when the first frame arrives, which shows that the link is open at the other end, too.
  * Rejects if the link closes first.
  */
-export function untilFirstFrame(link: Link): Promise<void> {
+export function waitForFirstFrame(link: Link): Promise<void> {
   const arrived = deferred();
   link.onclose = (error) => arrived.reject(error ?? new PeerGoneError('The other end has closed the connection.'));
   link.onframe = () => arrived.resolve();

@@ -9,7 +9,7 @@ import { UsageError } from '../util/errors.ts';
 
 export type LinkState = 'open' | 'closed';
 
-export interface LinkCounters {
+export interface LinkTrafficCounters {
   framesSent: number;
   bytesSent: number;
   framesReceived: number;
@@ -56,7 +56,7 @@ export interface Link {
    */
   onstall?: ((isStalled: boolean) => void) | null;
   readonly state: LinkState;
-  readonly counters: Readonly<LinkCounters>;
+  readonly counters: Readonly<LinkTrafficCounters>;
   /**
    * Bytes of frames that have not left this machine. Missing if the transport does not know the
    * number.

@@ -10,7 +10,7 @@ import {
   HIGH_WATER_BYTES,
   countedFrameBytes,
   type Link,
-  type LinkCounters,
+  type LinkTrafficCounters,
   type LinkDescription,
   type LinkState,
 } from './link.ts';
@@ -26,7 +26,7 @@ const MAX_ARRIVED_BYTES = 64 * MIB;
 
 export abstract class LinkEnd implements Link {
   onstall: ((isStalled: boolean) => void) | null = null;
-  readonly #counters: LinkCounters = { framesSent: 0, bytesSent: 0, framesReceived: 0, bytesReceived: 0 };
+  readonly #counters: LinkTrafficCounters = { framesSent: 0, bytesSent: 0, framesReceived: 0, bytesReceived: 0 };
   /** Frames that wait for a handler, in order. */
   readonly #arrived = new Set<ArrayBuffer>();
   #arrivedBytes = 0;
@@ -47,7 +47,7 @@ export abstract class LinkEnd implements Link {
     return this.#closed ? 'closed' : 'open';
   }
 
-  get counters(): Readonly<LinkCounters> {
+  get counters(): Readonly<LinkTrafficCounters> {
     return this.#counters;
   }
 

@@ -14,7 +14,7 @@ import { isPeerSignal, type LinkSignal, type PeerSignal } from '../protocol/link
 import { systemClock } from '../util/clock.ts';
 import { asError } from '../util/errors.ts';
 import { openChannelLink, type LinkConnections } from './channelLink.ts';
-import { FurtherConnections } from './furtherConnections.ts';
+import { ExtraConnections } from './extraConnections.ts';
 import { UNKNOWN_LINK_DESCRIPTION, type Link, type RouteDescription } from './link.ts';
 
 /**
@@ -91,7 +91,7 @@ export function openPeerConnection(options: PeerConnectOptions): PeerConnection 
     connection.onstall?.(stalled > 0);
   };
   const { peer, connection } = openOne(options, onstall);
-  const further = new FurtherConnections({
+  const further = new ExtraConnections({
     initiator,
     connections,
     now: () => systemClock.now(),

@@ -12,7 +12,7 @@ import { systemClock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
 import type { FrameChannel } from './frameChannel.ts';
-import { SERVER_WINDOW } from './frameOrder.ts';
+import { SERVER_LINK_WINDOW } from './frameOrder.ts';
 import type { RouteDescription } from './link.ts';
 import type { FrameSeals } from './sealing.ts';
 
@@ -20,7 +20,7 @@ import type { FrameSeals } from './sealing.ts';
  * Maximum number of bytes that have arrived and are not delivered yet. The other end's window
  * limits them, unless that end is hostile.
  */
-const MAX_ARRIVED_BYTES = 2 * SERVER_WINDOW.bytes;
+const MAX_ARRIVED_BYTES = 2 * SERVER_LINK_WINDOW.bytes;
 
 /**
  * Sizes of the messages that measure the round trip. Other messages are empty, have one byte or

@@ -10,7 +10,7 @@ import { PeerGoneError, errorReasonOf } from '../util/errors.ts';
 import { hexOf } from '../util/hex.ts';
 import { socketUrl } from '../util/socketUrl.ts';
 import { openChannelLink, type LinkConnections } from './channelLink.ts';
-import { SERVER_WINDOW } from './frameOrder.ts';
+import { SERVER_LINK_WINDOW } from './frameOrder.ts';
 import type { Link } from './link.ts';
 import type { PeerAttempt } from './peerLink.ts';
 import { createLinkKeys, deriveFrameSeals, type FrameSeals } from './sealing.ts';
@@ -100,7 +100,7 @@ class ServerAttempt implements PeerAttempt {
       close: () => channel.close(),
     };
     this.#channel = channel;
-    openChannelLink(channel, connection, SERVER_WINDOW).then(this.#link.resolve, this.#link.reject);
+    openChannelLink(channel, connection, SERVER_LINK_WINDOW).then(this.#link.resolve, this.#link.reject);
   }
 
   /** Exchanges keys with the other end. Resolves with `null` if one of the two cannot encrypt. */

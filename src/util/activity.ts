@@ -237,7 +237,7 @@ export interface Pulse {
 }
 
 /** The pulse of a rank whose thread answers. */
-export function pulseFromActivity({ task, progress, ms, limitMs, awaits, lateMs }: ActivityReport): Pulse {
+export function pulseOfActiveRank({ task, progress, ms, limitMs, awaits, lateMs }: ActivityReport): Pulse {
   return {
     task: task.slice(0, MAX_TASK_NAME_LENGTH),
     progress: Math.round(progress),
@@ -273,7 +273,7 @@ export function isPulseWaiting({ isSilent, task, awaits = [] }: Pulse): boolean 
  * Returns the pulses of members, and of those that they wait for, directly or through others. A
  * member whose thread does not answer waits for nobody.
  */
-export function pulsesOfAwaited(
+export function pulsesOfWaitChain(
   members: readonly string[],
   latest: (member: string) => Pulse | null | undefined,
 ): ReadonlyMap<string, Pulse> {
@@ -290,5 +290,5 @@ export function pulsesOfAwaited(
 
 /** Whether a member works, or waits for one that works, directly or through others. */
 export function isWorkingOrAwaitsWork(member: string, latest: (member: string) => Pulse | null | undefined): boolean {
-  return [...pulsesOfAwaited([member], latest).values()].some(isPulseWorking);
+  return [...pulsesOfWaitChain([member], latest).values()].some(isPulseWorking);
 }

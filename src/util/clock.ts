@@ -20,7 +20,7 @@ export const systemClock: Clock = {
 };
 
 /** Lets long work yield to timers and messages, which it would otherwise block. */
-export class Yielder {
+export class EventLoopYielder {
   readonly #clock: Clock;
   readonly #stretchMs: number;
   #last: number;

@@ -5,7 +5,7 @@ import {
   chooseAllReduceAlgorithm,
   chooseRootedAlgorithm,
   estimateRoundsMs,
-  USUAL_NETWORK_COSTS,
+  DEFAULT_NETWORK_COSTS,
   type NetworkCosts,
 } from '../../src/collectives/plans/costModel.ts';
 import * as plans from '../../src/collectives/plans/plans.ts';
@@ -16,9 +16,9 @@ import type { ServedPairs } from '../../src/protocol/control.ts';
 import { AlgorithmCode } from '../../src/protocol/frame.ts';
 import { MIN_COUNTED_MESSAGE_BYTES } from '../../src/protocol/serverLink.ts';
 
-const HOME: NetworkCosts = { ...USUAL_NETWORK_COSTS, hopMs: 33, msPerByte: 1 / 1250 };
+const HOME: NetworkCosts = { ...DEFAULT_NETWORK_COSTS, hopMs: 33, msPerByte: 1 / 1250 };
 const ONE_MACHINE: NetworkCosts = {
-  ...USUAL_NETWORK_COSTS,
+  ...DEFAULT_NETWORK_COSTS,
   msPerByte: 0,
   sharedMsPerFrame: 0.1,
   sharedMsPerByte: 4e-5,
@@ -60,7 +60,7 @@ function largestError(algorithm: AlgorithmCode, n: number, costs: NetworkCosts):
 }
 
 describe.each([
-  ['a local network', USUAL_NETWORK_COSTS],
+  ['a local network', DEFAULT_NETWORK_COSTS],
   ['home uplinks', HOME],
   ['tabs of one machine', ONE_MACHINE],
 ])('the cost model for %s', (_, costs) => {
@@ -84,7 +84,10 @@ test('the algorithm that chooseAllReduceAlgorithm returns is at most 20 % slower
   for (const n of [9, 12, 16, 24, 31, 48, 64]) {
     for (const bytes of SIZES) {
       const times = new Map(
-        PLANS.map(([algorithm, plan]) => [algorithm as AlgorithmCode, simulated(plan, n, bytes, USUAL_NETWORK_COSTS)]),
+        PLANS.map(([algorithm, plan]) => [
+          algorithm as AlgorithmCode,
+          simulated(plan, n, bytes, DEFAULT_NETWORK_COSTS),
+        ]),
       );
       const best = Math.min(...times.values());
       const chosen = times.get(chooseAllReduceAlgorithm(n, bytes))!;

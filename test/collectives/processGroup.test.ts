@@ -3,7 +3,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../src/collectives/mesh.ts';
 import type { ProcessGroupOptions } from '../../src/collectives/options.ts';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { EAGER_BYTES } from '../../src/collectives/inFlightOp.ts';
+import { MAX_BYTES_BEFORE_READY } from '../../src/collectives/inFlightOp.ts';
 import {
   AlgorithmCode,
   createFrame,
@@ -151,11 +151,11 @@ describe('allReduce', () => {
     const [mine, theirs] = createMemoryLinkPair();
     const early = oneOfTwo(0, mine);
     const late = oneOfTwo(1, theirs);
-    const count = 2 * EAGER_BYTES;
+    const count = 2 * MAX_BYTES_BEFORE_READY;
     const works = [1, 2, 3].map((value) => early.allReduce(new Float32Array(count).fill(value)));
     await new Promise((resolve) => setTimeout(resolve, 5));
-    expect(theirs.counters.bytesReceived).toBeLessThan(4 * EAGER_BYTES);
-    expect(theirs.counters.bytesReceived).toBeGreaterThan(2 * EAGER_BYTES);
+    expect(theirs.counters.bytesReceived).toBeLessThan(4 * MAX_BYTES_BEFORE_READY);
+    expect(theirs.counters.bytesReceived).toBeGreaterThan(2 * MAX_BYTES_BEFORE_READY);
     // This rank awaits each op before the next, and the other rank issues all ops at once. The
     // order is the same.
     for (const value of [10, 20, 30]) {
@@ -169,9 +169,9 @@ describe('allReduce', () => {
 test('an all-reduce of few bytes, and an all-gather of non-empty parts, send only data frames', async () => {
   const links = createMemoryLinkPair();
   const groups = links.map((link, rank) => oneOfTwo(rank, link));
-  const chunk = EAGER_BYTES / Float32Array.BYTES_PER_ELEMENT;
+  const chunk = MAX_BYTES_BEFORE_READY / Float32Array.BYTES_PER_ELEMENT;
   await Promise.all(groups.map((group) => group.allReduce(new Float32Array(2 * chunk))));
-  const frames = Math.ceil(EAGER_BYTES / (MAX_FRAME_BYTES - FRAME_HEADER_BYTES));
+  const frames = Math.ceil(MAX_BYTES_BEFORE_READY / (MAX_FRAME_BYTES - FRAME_HEADER_BYTES));
   expect(links.map(({ counters }) => counters.framesSent)).toEqual([2 * frames, 2 * frames]);
   await Promise.all(groups.map((group) => group.allGather(Float32Array.of(group.rank))));
   expect(links.map(({ counters }) => counters.framesSent)).toEqual([2 * frames + 1, 2 * frames + 1]);

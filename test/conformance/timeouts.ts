@@ -2,7 +2,7 @@
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createMeshes, type World } from '../../src/testing/index.ts';
 import { PeerGoneError, TimeoutError } from '../../src/util/errors.ts';
-import { nameRanks, upperFirst } from '../../src/util/text.ts';
+import { nameRanks, capitalizeFirst } from '../../src/util/text.ts';
 import { sleep, type ConformanceCase } from './case.ts';
 import { ConformanceError, expectEqual, expectRejection, expectThat } from './expect.ts';
 import { filled, one, range, sumOfRanks } from './values.ts';
@@ -182,7 +182,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
         [
           range(1, n - 1),
           { timeoutMs, waitAllRanks: true },
-          `${upperFirst(nameRanks(range(1, n - 1)))} failed to pass monitoredBarrier in ${timeoutMs} ms`,
+          `${capitalizeFirst(nameRanks(range(1, n - 1)))} failed to pass monitoredBarrier in ${timeoutMs} ms`,
         ],
         [range(1, n - 1), { timeoutMs: 0 }, 'Rank 0 timed out in monitoredBarrier'],
         [[0], { timeoutMs: 50 }, 'rank 0 did not'],
@@ -313,7 +313,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
         },
         (error: unknown) => {
           expectThat(error instanceof TimeoutError, `expected TimeoutError, got ${String(error)}`);
-          const names = `Rank ${n - 1} has called no collective at all. ${upperFirst(nameRanks(range(n - 1)))} called allReduce(1 float32, SUM).`;
+          const names = `Rank ${n - 1} has called no collective at all. ${capitalizeFirst(nameRanks(range(n - 1)))} called allReduce(1 float32, SUM).`;
           expectThat(error.message.endsWith(names), `expected "... ${names}", got "${error.message}"`);
           expectEqual(error.context.missing, [n - 1], 'context.missing');
         },

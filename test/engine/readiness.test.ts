@@ -22,7 +22,8 @@ const TABLE = parseJob({ job: 'table', data: { kind: 'files' } });
 const SHARED_TABLE = parseJob({ job: 'table', data: { kind: 'shared', files: [] } });
 
 /**
- * The room as the server describes it. `isCounted`: whether the server counts this tab as ready.
+ * The room as the server describes it. `isCounted`: whether the server counts this tab as
+ * ready.
  */
 function roomOf({
   job = DIGITS,

@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest';
 import { openZip } from '../../src/formats/zip.ts';
-import { placeOnceArrived, readFilesAtPlaces, type FilePlace, type ArrivingFile } from '../../src/jobs/storedFile.ts';
+import { placeOnceArrived, readFilesAtPlaces, type FilePlace, type IncomingFile } from '../../src/jobs/storedFile.ts';
 import { zipFile } from '../formats/zipFiles.ts';
 
 const BYTES = new TextEncoder().encode('words '.repeat(300));
 
 /** Returns a file whose bytes before `here` have arrived, and the ranges that were read of it. */
-function sharedFile(bytes: Uint8Array<ArrayBuffer>, here: number): { file: ArrivingFile; asked: [number, number][] } {
+function sharedFile(bytes: Uint8Array<ArrayBuffer>, here: number): { file: IncomingFile; asked: [number, number][] } {
   const asked: [number, number][] = [];
-  const file: ArrivingFile = {
+  const file: IncomingFile = {
     size: bytes.length,
     has: (_, end) => end <= here,
     range: (start, end) => {

@@ -1,7 +1,7 @@
 /** What ranks exchange at the end of a run of local steps. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { OuterMean } from '../../src/parallel/strategies/outerMean.ts';
+import type { OuterStepMean } from '../../src/parallel/strategies/outerMean.ts';
 import { initialTrainingProgress } from '../../src/parallel/recovery/progress.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { PeerGoneError } from '../../src/util/errors.ts';
@@ -15,7 +15,7 @@ const FRAGMENTS = 4;
 const STEPS = 7;
 
 /** The mean of one rank. Its next exchange fails when `left` is 0. */
-class FailingMean implements OuterMean {
+class FailingMean implements OuterStepMean {
   readonly unsent = null;
   left = Infinity;
   average(): Promise<void> {

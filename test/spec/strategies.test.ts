@@ -6,7 +6,7 @@ import {
   STRATEGIES,
   STRATEGY_NAMES,
   STRATEGY_SETTINGS,
-  type JobFeature,
+  type OptionalJobFeature,
 } from '../../src/spec/job.ts';
 import { isPipelineJob, pipelineWorldFor } from '../../src/spec/pipeline.ts';
 import { parsePlan } from '../../src/spec/plan.ts';
@@ -26,7 +26,7 @@ const BRANCHES = {
 };
 
 /** Fields with each feature, and the field that the error names. */
-const FEATURES: Record<JobFeature, [fields: Record<string, unknown>, at: string]> = {
+const FEATURES: Record<OptionalJobFeature, [fields: Record<string, unknown>, at: string]> = {
   lesson: [{ job: 'lesson' }, 'job'],
   measure: [{ measure: 'methods' }, 'measure'],
   shardOptimizer: [{ shardOptimizer: true }, 'shardOptimizer'],
@@ -36,7 +36,7 @@ const FEATURES: Record<JobFeature, [fields: Record<string, unknown>, at: string]
 };
 
 describe.each(STRATEGY_NAMES)('%s', (strategy) => {
-  test.each(Object.keys(FEATURES) as JobFeature[])(
+  test.each(Object.keys(FEATURES) as OptionalJobFeature[])(
     'rejects %s exactly if its row excludes it, with the reason',
     (feature) => {
       const [fields, at] = FEATURES[feature];

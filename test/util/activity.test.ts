@@ -5,8 +5,8 @@ import {
   isWorkingOrAwaitsWork,
   MIN_TASK_LIMIT_MS,
   MAX_AWAITED_RANKS,
-  pulseFromActivity,
-  pulsesOfAwaited,
+  pulseOfActiveRank,
+  pulsesOfWaitChain,
   type Pulse,
 } from '../../src/util/activity.ts';
 import { deferred } from '../../src/util/deferred.ts';
@@ -155,14 +155,14 @@ test.each([
 
 test('pulsesOfAwaited returns the pulses of all ranks that a rank waits for', () => {
   const pulses: Partial<Record<string, Pulse>> = { A: awaiting('B'), B: awaiting('A', 'C'), C: WORKS, D: WORKS };
-  expect([...pulsesOfAwaited(['A'], (member) => pulses[member]).keys()]).toEqual(['A', 'B', 'C']);
+  expect([...pulsesOfWaitChain(['A'], (member) => pulses[member]).keys()]).toEqual(['A', 'B', 'C']);
 });
 
 test('a pulse names only a limited number of the ranks that its thread waits for', () => {
   const activity = new ThreadActivity(new ManualClock());
-  expect(pulseFromActivity(activity.report)).not.toHaveProperty('awaits');
+  expect(pulseOfActiveRank(activity.report)).not.toHaveProperty('awaits');
   activity.awaits = () => Array.from({ length: 100 }, (_, i) => `m${i}`);
-  expect(pulseFromActivity(activity.report).awaits).toHaveLength(MAX_AWAITED_RANKS);
+  expect(pulseOfActiveRank(activity.report).awaits).toHaveLength(MAX_AWAITED_RANKS);
 });
 
 test('a thread with unsent bytes is in the task "send", until a minute after the last byte was sent', () => {

@@ -8,7 +8,7 @@ import { MAX_PROMPT_LENGTH } from '../../spec/gpt.ts';
 import { formatLoss } from '../locales/format.ts';
 import { clearModelAnswers, latestGeneratedText, type GeneratedText } from '../state/modelAnswers.ts';
 import { InspectionHeading } from '../inspection/InspectionHeading.tsx';
-import { Fold } from '../components/Fold.tsx';
+import { CollapsedSection } from '../components/CollapsedSection.tsx';
 import type { RunView } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
 import { sendToEngine } from '../state/store.ts';
@@ -34,7 +34,7 @@ export function GenerationPanel({ run, asks }: { run: RunView; asks: boolean }) 
   const generation = useGeneration();
   useEffect(() => clearModelAnswers, []);
   return (
-    <Fold title={uiMessages.value.generation.title} class="generation-panel">
+    <CollapsedSection title={uiMessages.value.generation.title} class="generation-panel">
       <div class="generation">
         <Comparison run={run} />
         <div class={asks ? 'generation-columns' : ''}>
@@ -42,7 +42,7 @@ export function GenerationPanel({ run, asks }: { run: RunView; asks: boolean }) 
           {asks && <Ask prompt={prompt} temperature={temperature} generation={generation} />}
         </div>
       </div>
-    </Fold>
+    </CollapsedSection>
   );
 }
 

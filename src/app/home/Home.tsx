@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals';
 import { formatRoomCode, parseRoomCode, ROOM_CODE_LENGTH } from '../../protocol/roomCode.ts';
 import { DismissibleBanner } from '../components/Banner.tsx';
 import { SavedRuns } from './SavedRuns.tsx';
-import { Term } from '../components/Term.tsx';
+import { GlossaryTerm } from '../components/GlossaryTerm.tsx';
 import { ExplorableRing } from '../ring/ExplorableRing.tsx';
 import { roomAddressHash } from '../state/route.ts';
 import { uiMessages } from '../locales/index.ts';
@@ -16,7 +16,7 @@ export function Home({ wrongCode, failure }: { wrongCode: string | null; failure
       <div class="home-words">
         <DismissibleBanner failure={failure} />
         <h1>{home.title}</h1>
-        <p class="lead">{home.lead(<Term of="all-reduce" />)}</p>
+        <p class="lead">{home.lead(<GlossaryTerm of="all-reduce" />)}</p>
         <div class="home-ways">
           <a class="button primary" href="#new">
             {home.start}

@@ -3,7 +3,7 @@
  * names the most frequent mistake.
  */
 import type { ComponentChildren } from 'preact';
-import { Fold } from '../components/Fold.tsx';
+import { CollapsedSection } from '../components/CollapsedSection.tsx';
 import type { RunView } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
 import { sumOfCounts, mostFrequentMistake } from './confusionMatrix.ts';
@@ -20,7 +20,7 @@ export function ConfusionPanel({ confusion }: { confusion: NonNullable<RunView['
   const { step, classes, counts } = confusion;
   const worst = mostFrequentMistake(confusion);
   return (
-    <Fold title={labels.title} class="confusion-panel">
+    <CollapsedSection title={labels.title} class="confusion-panel">
       <p>{worst === null ? labels.none : labels.most(named(worst.truth), named(worst.answer), worst.times)}</p>
       {/* A table of many classes scrolls. It needs the focus, so that keys can scroll it. */}
       <div class="confusion-box" tabIndex={0} role="group" aria-label={labels.title}>
@@ -59,7 +59,7 @@ export function ConfusionPanel({ confusion }: { confusion: NonNullable<RunView['
         </table>
       </div>
       <p class="small dim">{labels.about(sumOfCounts(counts.flat()), step + 1)}</p>
-    </Fold>
+    </CollapsedSection>
   );
 }
 

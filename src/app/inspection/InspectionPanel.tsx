@@ -11,8 +11,8 @@ import {
   type WeightPictures,
 } from '../../spec/inspection.ts';
 import { formatPercent, shortHash, formatLoss } from '../locales/format.ts';
-import { Fold } from '../components/Fold.tsx';
-import { Term } from '../components/Term.tsx';
+import { CollapsedSection } from '../components/CollapsedSection.tsx';
+import { GlossaryTerm } from '../components/GlossaryTerm.tsx';
 import { reportsOwnLossOnly } from '../state/strategies.ts';
 import type { RunView } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
@@ -31,9 +31,9 @@ export function InspectionPanel({ run }: { run: RunView }) {
   const image = useSignal<LabelledImage | null>(null);
   useEffect(() => clearModelAnswers, []);
   return (
-    <Fold title={uiMessages.value.inspection.title} class="inspection-panel">
+    <CollapsedSection title={uiMessages.value.inspection.title} class="inspection-panel">
       <Inside run={run} drawing={drawing} image={image} />
-    </Fold>
+    </CollapsedSection>
   );
 }
 
@@ -157,7 +157,8 @@ function Who({ run, inspection }: { run: RunView; inspection: ModelInspection })
   const labels = uiMessages.value.inspection;
   const state = (
     <>
-      <Term of="state hash">{labels.state}</Term> <span class="hash">{shortHash(inspection.stateHash)}</span>
+      <GlossaryTerm of="state hash">{labels.state}</GlossaryTerm>{' '}
+      <span class="hash">{shortHash(inspection.stateHash)}</span>
     </>
   );
   // During the run, ranks of some strategies have different models. At its end, all have the same

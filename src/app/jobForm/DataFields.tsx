@@ -6,10 +6,18 @@ import { withDataSource, type DataSourceName } from '../state/jobForm.ts';
 import { SERVER_DATA_PATH } from '../browser/serverData.ts';
 import { uiMessages } from '../locales/index.ts';
 import { SelectField } from '../components/Fields.tsx';
-import { JobNumberField, type OfferJob } from './JobFields.tsx';
+import { JobNumberField, type OfferJobChange } from './JobFields.tsx';
 
 /** The column to predict: a select if the columns are known, otherwise a text field. */
-export function TableFields({ job, columns, offer }: { job: JobSpec; columns: readonly string[]; offer: OfferJob }) {
+export function TableFields({
+  job,
+  columns,
+  offer,
+}: {
+  job: JobSpec;
+  columns: readonly string[];
+  offer: OfferJobChange;
+}) {
   const { job: labels } = uiMessages.value;
   const named = Object.fromEntries(columns.map((column) => [column, column]));
   // Task, loss and metrics are reset, because those of one column may be wrong for another.
@@ -47,7 +55,7 @@ export function TableFields({ job, columns, offer }: { job: JobSpec; columns: re
 }
 
 /** The loss of a job that predicts an amount. */
-export function LossField({ job, offer }: { job: JobSpec; offer: OfferJob }) {
+export function LossField({ job, offer }: { job: JobSpec; offer: OfferJobChange }) {
   const { job: labels } = uiMessages.value;
   const [usual] = REGRESSION_LOSS_NAMES;
   return (
@@ -61,7 +69,7 @@ export function LossField({ job, offer }: { job: JobSpec; offer: OfferJob }) {
 }
 
 /** The size and the colours that pictures are converted to. */
-export function PictureFields({ job, offer }: { job: JobSpec; offer: OfferJob }) {
+export function PictureFields({ job, offer }: { job: JobSpec; offer: OfferJobChange }) {
   const { job: labels } = uiMessages.value;
   return (
     <>
@@ -77,7 +85,7 @@ export function PictureFields({ job, offer }: { job: JobSpec; offer: OfferJob })
 }
 
 /** The random changes of training pictures. */
-export function AugmentField({ job, offer }: { job: JobSpec; offer: OfferJob }) {
+export function AugmentField({ job, offer }: { job: JobSpec; offer: OfferJobChange }) {
   const { job: labels } = uiMessages.value;
   const chosen = new Set(job.augment);
   return (
@@ -111,7 +119,7 @@ function addressLabel({ job }: JobSpec): string {
   return job === 'gpt' ? textAddress : fileAddress;
 }
 
-export function DataFields({ job, offer }: { job: JobSpec; offer: OfferJob }) {
+export function DataFields({ job, offer }: { job: JobSpec; offer: OfferJobChange }) {
   const { job: labels } = uiMessages.value;
   const folder = job.data.kind === 'url' ? job.data.url : null;
   return (

@@ -4,12 +4,12 @@ import type { JobSpec } from '../../spec/job.ts';
 import { gptPresetOf, withGptPreset } from '../state/jobForm.ts';
 import { uiMessages } from '../locales/index.ts';
 import { NumberField, SelectField } from '../components/Fields.tsx';
-import type { OfferJob } from './JobFields.tsx';
+import type { OfferJobChange } from './JobFields.tsx';
 
 const SIZES = ['layers', 'heads', 'width', 'context', 'dropout'] as const;
 
 /** Selects a preset, or shows that the sizes were set under "Advanced". */
-export function GptPresetField({ job, offer }: { job: JobSpec; offer: OfferJob }) {
+export function GptPresetField({ job, offer }: { job: JobSpec; offer: OfferJobChange }) {
   const { job: labels } = uiMessages.value;
   const preset = gptPresetOf(job);
   // A size that is not a preset can only be set under "Advanced".
@@ -27,7 +27,7 @@ export function GptPresetField({ job, offer }: { job: JobSpec; offer: OfferJob }
   );
 }
 
-export function GptFields({ job, offer }: { job: JobSpec; offer: OfferJob }) {
+export function GptFields({ job, offer }: { job: JobSpec; offer: OfferJobChange }) {
   const { job: labels } = uiMessages.value;
   const { tokens, vocabulary } = job.gpt;
   const set = (change: Partial<JobSpec['gpt']>, isSettled?: boolean): string | null =>

@@ -6,7 +6,7 @@ import { NumberField } from '../components/Fields.tsx';
  * Offers a changed job to the form. The form stores the job if the user has finished the change and
  * the job is valid. Returns the error, or `null`.
  */
-export type OfferJob = (job: JobSpec, isSettled?: boolean) => string | null;
+export type OfferJobChange = (job: JobSpec, isSettled?: boolean) => string | null;
 
 /** Names of the job fields that are numbers or `null`. */
 type NumberName = {
@@ -19,7 +19,7 @@ interface Props {
   /** The word that an empty field shows for `null`. */
   empty?: string;
   job: JobSpec;
-  offer: OfferJob;
+  offer: OfferJobChange;
 }
 
 export function JobNumberField({ name, label, empty, job, offer }: Props) {

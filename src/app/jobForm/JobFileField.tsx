@@ -5,7 +5,7 @@ import { errorMessageOf } from '../../util/errors.ts';
 import { downloadFile } from '../../util/download.ts';
 import { uiMessages } from '../locales/index.ts';
 import { DropZone } from '../components/DropZone.tsx';
-import { Problem } from '../components/Problem.tsx';
+import { ErrorText } from '../components/ErrorText.tsx';
 
 /**
  * The code for job files is loaded when the first file is opened, because most visitors never open
@@ -52,7 +52,7 @@ export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpe
             {labels.opened(opened.value)}
           </p>
         )}
-        <Problem of={problem.value} />
+        <ErrorText of={problem.value} />
         <p>
           <button type="button" class="quiet" onClick={() => void save()}>
             {labels.save}

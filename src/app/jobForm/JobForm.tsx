@@ -22,7 +22,7 @@ import { uiMessages } from '../locales/index.ts';
 import { AugmentField, DataFields, LossField, PictureFields, TableFields } from './DataFields.tsx';
 import { SelectField } from '../components/Fields.tsx';
 import { GptFields, GptPresetField } from './GptFields.tsx';
-import { JobNumberField, type OfferJob } from './JobFields.tsx';
+import { JobNumberField, type OfferJobChange } from './JobFields.tsx';
 import { LayerTable } from './LayerTable.tsx';
 import { MemoryOffer } from './MemoryOffer.tsx';
 import { StrategyFields } from './StrategyFields.tsx';
@@ -41,7 +41,7 @@ export function JobForm({
   children?: ComponentChildren;
 }) {
   const { job: labels } = uiMessages.value;
-  const offer: OfferJob = (next, isSettled = true) => {
+  const offer: OfferJobChange = (next, isSettled = true) => {
     try {
       const checked = parseJob(next);
       if (isSettled) onjob(checked);
@@ -94,7 +94,7 @@ export function JobForm({
   );
 }
 
-function TrainingFields({ job, offer }: { job: JobSpec; offer: OfferJob }) {
+function TrainingFields({ job, offer }: { job: JobSpec; offer: OfferJobChange }) {
   const { job: labels } = uiMessages.value;
   const set = (change: Partial<JobSpec>): string | null => offer({ ...job, ...change });
   return (

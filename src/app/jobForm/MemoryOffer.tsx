@@ -10,11 +10,11 @@ import { formatBytes } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
 import { smallestFittingPipeline, plannedModel, plannedPipeline, wholeModelBytes } from '../pipeline/memoryPlan.ts';
 import { withStages, withStrategy } from '../state/jobForm.ts';
-import type { OfferJob } from './JobFields.tsx';
+import type { OfferJobChange } from './JobFields.tsx';
 
 interface Props {
   job: JobSpec;
-  offer: OfferJob;
+  offer: OfferJobChange;
 }
 
 /**

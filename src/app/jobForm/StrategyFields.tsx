@@ -4,11 +4,11 @@ import { DEFAULT_JOB, STRATEGIES, type JobSpec, type StrategySetting } from '../
 import { SelectField } from '../components/Fields.tsx';
 import { uiMessages } from '../locales/index.ts';
 import { strategyNamesForForm, withMeasure, withStrategy } from '../state/jobForm.ts';
-import { JobNumberField, type OfferJob } from './JobFields.tsx';
+import { JobNumberField, type OfferJobChange } from './JobFields.tsx';
 
 interface Props {
   job: JobSpec;
-  offer: OfferJob;
+  offer: OfferJobChange;
 }
 
 export function StrategyFields({ job, offer }: Props) {

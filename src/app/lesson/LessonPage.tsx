@@ -7,16 +7,16 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { roundAfterSteps } from '../../engine/lesson/lessonRound.ts';
 import { uiMessages } from '../locales/index.ts';
-import { Bytes } from './Bytes.tsx';
-import { Compare } from './Compare.tsx';
+import { LinkBytesPanel } from './LinkBytesPanel.tsx';
+import { BusiestLinkComparison } from './BusiestLinkComparison.tsx';
 import type { LessonControls } from './lessonControls.ts';
-import { Drop } from './Drop.tsx';
+import { RemoveRankPanel } from './RemoveRankPanel.tsx';
 import { NumbersGrid } from './NumbersGrid.tsx';
-import { OwnNumbers } from './OwnNumbers.tsx';
+import { OwnNumbersFields } from './OwnNumbersFields.tsx';
 import { LESSON_PAGES, pageNeedsNewRound, isLessonPartShown, type LessonPartId } from './pages.ts';
 import { RoundRing } from './RoundRing.tsx';
-import { Stall } from './Stall.tsx';
-import { Steps } from './Steps.tsx';
+import { SlowLinkPanel } from './SlowLinkPanel.tsx';
+import { LessonStepControls } from './LessonStepControls.tsx';
 import { Text } from './Text.tsx';
 import { LESSON_ALGORITHMS } from '../../protocol/lesson.ts';
 import { reducedMotion } from '../browser/env.ts';
@@ -59,9 +59,9 @@ export function LessonPage({ controls, page, onpage, news, besideSteps, besideOw
         <Text controls={controls} page={page} onpage={onpage} ending={ending} />
         <div class={round.n > 8 ? 'lesson-stage crowd' : 'lesson-stage'}>
           <Part names={['steps']} page={page} title={lesson.steps.title}>
-            <Steps controls={controls} watched={watched}>
+            <LessonStepControls controls={controls} watched={watched}>
               {besideSteps}
-            </Steps>
+            </LessonStepControls>
           </Part>
           <Part names={['modes']} page={page} title={lesson.modes.title} titled>
             <Modes controls={controls} />
@@ -71,7 +71,7 @@ export function LessonPage({ controls, page, onpage, news, besideSteps, besideOw
           </Part>
           {controls.you !== null && (
             <Part names={['own']} page={page} title={lesson.own.title} titled>
-              <OwnNumbers state={controls.state} you={controls.you} order={controls.order} />
+              <OwnNumbersFields state={controls.state} you={controls.you} order={controls.order} />
               {besideOwn}
             </Part>
           )}
@@ -79,16 +79,16 @@ export function LessonPage({ controls, page, onpage, news, besideSteps, besideOw
             <NumbersGrid controls={watched} litSums={LESSON_PAGES[page]!.lights === 'sums'} />
           </Part>
           <Part names={['bytes']} page={page} title={lesson.bytes.title} titled>
-            <Bytes controls={controls} />
+            <LinkBytesPanel controls={controls} />
           </Part>
           <Part names={['compare']} page={page} title={lesson.compare.title} titled>
-            <Compare controls={controls} />
+            <BusiestLinkComparison controls={controls} />
           </Part>
           <Part names={['stall']} page={page} title={lesson.stall.title} titled>
-            <Stall controls={controls} />
+            <SlowLinkPanel controls={controls} />
           </Part>
           <Part names={['drop']} page={page} title={lesson.drop.title} titled>
-            <Drop controls={controls} />
+            <RemoveRankPanel controls={controls} />
           </Part>
         </div>
       </div>

@@ -3,15 +3,15 @@ import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { isHost, isRunUnderWay } from '../state/derive.ts';
 import { describeTabState } from '../state/describeTabState.ts';
-import { upperFirst } from '../../util/text.ts';
+import { capitalizeFirst } from '../../util/text.ts';
 import { Banner } from '../components/Banner.tsx';
 import { ConfirmButton } from '../components/ConfirmButton.tsx';
 import { closeEndedRun, sendToEngine } from '../state/store.ts';
 import type { RunView } from '../state/run.ts';
-import type { LessonOrder } from '../../protocol/lesson.ts';
+import type { LessonCommand } from '../../protocol/lesson.ts';
 import type { TabView } from '../state/view.ts';
 import { uiMessages } from '../locales/index.ts';
-import { Change } from './Change.tsx';
+import { RankChangesNote } from './RankChangesNote.tsx';
 import { LessonPage } from './LessonPage.tsx';
 import { nearestLessonPage } from './pages.ts';
 
@@ -35,7 +35,7 @@ export function RoomLesson({ view, run }: { view: TabView; run: RunView }) {
       <main class="lesson wrap">
         <h1 class="away">{lesson.heading}</h1>
         <Trouble view={view} />
-        <p class="dim">{upperFirst(describeTabState(view).text)} …</p>
+        <p class="dim">{capitalizeFirst(describeTabState(view).text)} …</p>
       </main>
     );
   }
@@ -73,10 +73,10 @@ export function RoomLesson({ view, run }: { view: TabView; run: RunView }) {
           ) : (
             view.failure === null &&
             view.state !== 'RUNNING' && (
-              <p class={you === null ? 'dim small' : 'wait'}>{upperFirst(describeTabState(view).text)} …</p>
+              <p class={you === null ? 'dim small' : 'wait'}>{capitalizeFirst(describeTabState(view).text)} …</p>
             )
           )}
-          <Change state={state} />
+          <RankChangesNote state={state} />
         </>
       }
       besideSteps={
@@ -95,7 +95,7 @@ export function RoomLesson({ view, run }: { view: TabView; run: RunView }) {
   );
 }
 
-function lessonOrder(order: LessonOrder): void {
+function lessonOrder(order: LessonCommand): void {
   sendToEngine({ type: 'lesson', order });
 }
 

@@ -7,7 +7,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { writeSettingsToAddress, pageRoute } from '../state/address.ts';
 import { integerFromQuery } from '../state/route.ts';
 import { uiMessages } from '../locales/index.ts';
-import { Change } from './Change.tsx';
+import { RankChangesNote } from './RankChangesNote.tsx';
 import { Lessons } from './common/Lessons.tsx';
 import { LessonPage } from './LessonPage.tsx';
 import { nearestLessonPage } from './pages.ts';
@@ -59,7 +59,7 @@ export function SoloLesson() {
         <>
           <Lessons current="lesson" />
           <p class="dim small">{lesson.simulated}</p>
-          <Change state={state} />
+          <RankChangesNote state={state} />
         </>
       }
       besideSteps={

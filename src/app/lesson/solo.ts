@@ -5,14 +5,14 @@
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
 import {
   randomLessonNumbers,
-  roundDurationMs,
+  lessonRoundMs,
   continueLessonInWorld,
-  applyLessonOrder,
+  applyLessonCommand,
   lessonMovesAt,
   roundStepCount,
   stateAfterStep,
 } from '../../engine/lesson/lessonRound.ts';
-import { lessonNumbersPerRank, type LessonOrder, type LessonState, type LessonStep } from '../../protocol/lesson.ts';
+import { lessonNumbersPerRank, type LessonCommand, type LessonState, type LessonStep } from '../../protocol/lesson.ts';
 import { mixSeed } from '../../util/rng.ts';
 
 /** The smallest, largest and default number of ranks in a lesson for one person. */
@@ -24,7 +24,7 @@ export const SOLO_HOP_MS = 750;
 export interface SimulatedLesson {
   readonly state: ReadonlySignal<LessonState>;
   readonly isMoving: ReadonlySignal<boolean>;
-  order(order: LessonOrder): void;
+  order(order: LessonCommand): void;
   drop(rank: number): void;
   /** Starts a new round with this number of ranks. */
   resize(n: number): void;
@@ -53,7 +53,7 @@ export function createSimulatedLesson(n: number, seed: number): SimulatedLesson 
   };
   const move = (count: number): void => {
     const states = simulateNextSteps(state.peek(), count);
-    const first = roundDurationMs(state.peek().round) + SOLO_HOP_MS;
+    const first = lessonRoundMs(state.peek().round) + SOLO_HOP_MS;
     timers.value = states.map((next, i) => {
       const isLast = i === states.length - 1;
       return setTimeout(
@@ -63,7 +63,7 @@ export function createSimulatedLesson(n: number, seed: number): SimulatedLesson 
         },
         // Each state is set `SOLO_HOP_MS` before its step ends, because the ring then animates the
         // step for `SOLO_HOP_MS`. So the first step is shown immediately, unless its link is slow.
-        roundDurationMs(next.round) - first,
+        lessonRoundMs(next.round) - first,
       );
     });
   };
@@ -71,10 +71,10 @@ export function createSimulatedLesson(n: number, seed: number): SimulatedLesson 
     state,
     isMoving: computed(() => timers.value.length > 0),
     order: (order) => {
-      if (order.type === 'page') state.value = applyLessonOrder(state.peek(), order);
+      if (order.type === 'page') state.value = applyLessonCommand(state.peek(), order);
       else if (timers.peek().length > 0) return;
       else if (order.type === 'steps') move(order.count);
-      else state.value = applyLessonOrder(state.peek(), order);
+      else state.value = applyLessonCommand(state.peek(), order);
     },
     drop: (rank) => {
       halt();
@@ -87,7 +87,10 @@ export function createSimulatedLesson(n: number, seed: number): SimulatedLesson 
     resize: (count) => {
       halt();
       const before = state.peek();
-      state.value = applyLessonOrder(withMembers(before, membersOf(count)), { type: 'begin', mode: before.round.mode });
+      state.value = applyLessonCommand(withMembers(before, membersOf(count)), {
+        type: 'begin',
+        mode: before.round.mode,
+      });
     },
     dispose: halt,
   };
@@ -105,7 +108,7 @@ function membersOf(count: number): LessonState['members'] {
 export function simulateNextSteps(before: LessonState, count: number): LessonState[] {
   const { round, slow } = before;
   const { n, mode, steps } = round;
-  const begin = roundDurationMs(round);
+  const begin = lessonRoundMs(round);
   /**
    * `ready` is the time at which each rank has the data of its next step. `free` is the time at
    * which the link of each rank is free.

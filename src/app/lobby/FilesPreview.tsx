@@ -17,7 +17,7 @@ import {
 import { formatCount } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
 import { Loading } from '../components/Loading.tsx';
-import { Problem } from '../components/Problem.tsx';
+import { ErrorText } from '../components/ErrorText.tsx';
 
 /** The largest number of classes that is listed. */
 const LISTED = 12;
@@ -32,7 +32,7 @@ export function FilesPreview({ preview, problem, opening }: Props) {
   const { files: labels } = uiMessages.value.lobby;
   return (
     <div class="preview">
-      <Problem of={problem} />
+      <ErrorText of={problem} />
       {opening !== null && <Loading {...opening} />}
       {/* Screen readers announce changes of this part, but not of the rows below it. */}
       <div class="small" aria-live="polite">

@@ -8,7 +8,7 @@ import { loadReachableServerOrigins, reachableServerOrigins } from '../browser/s
 import { CopyButton } from '../components/CopyButton.tsx';
 import { Dialog } from '../components/Dialog.tsx';
 import { uiMessages } from '../locales/index.ts';
-import { hiddenPageParts, pageRoute } from '../state/address.ts';
+import { pagePartsHiddenByAddress, pageRoute } from '../state/address.ts';
 import { tabView } from '../state/publishedView.ts';
 import { roomShareLink, viewSettingsFromQuery, type HideablePagePart } from '../state/route.ts';
 import { qrCodeOf } from '../../util/qrCode.ts';
@@ -76,7 +76,11 @@ export function InviteButton({ room }: { room: string }) {
       </button>
       <Dialog open={open} title={lobby.invite}>
         {open.value && (
-          <Invitation room={room} isLocked={tabView.value.lobby?.isLocked ?? false} hides={hiddenPageParts.value} />
+          <Invitation
+            room={room}
+            isLocked={tabView.value.lobby?.isLocked ?? false}
+            hides={pagePartsHiddenByAddress.value}
+          />
         )}
       </Dialog>
     </>

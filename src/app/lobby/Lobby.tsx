@@ -27,7 +27,7 @@ import { StatusLine } from '../components/StatusLine.tsx';
 import { RingView } from '../ring/RingView.tsx';
 import { ServerIcon } from '../ring/ServerShape.tsx';
 import { SimulatedRing } from '../ring/SimulatedRing.tsx';
-import { hiddenPageParts } from '../state/address.ts';
+import { pagePartsHiddenByAddress } from '../state/address.ts';
 import { sendToEngine } from '../state/store.ts';
 import { pictureOfJob } from '../state/strategies.ts';
 import type { LobbyView } from '../state/room.ts';
@@ -38,7 +38,7 @@ import { HIDEABLE_PAGE_PARTS, type HideablePagePart } from '../state/route.ts';
 
 export function Lobby({ view, lobby }: { view: TabView; lobby: LobbyView }) {
   const room = view.room ?? '';
-  const hiding = useSignal(hiddenPageParts.peek());
+  const hiding = useSignal(pagePartsHiddenByAddress.peek());
   const labels = uiMessages.value.lobby;
   const host = isHost(view);
   const choosesAlgorithm = host && lobby.phase === 'FORMING';
@@ -103,7 +103,7 @@ export function Lobby({ view, lobby }: { view: TabView; lobby: LobbyView }) {
               onjob={(job) => sendToEngine({ type: 'configure', job })}
             />
           ) : (
-            !hiddenPageParts.value.has('job') && <JobToCome job={lobby.job} />
+            !pagePartsHiddenByAddress.value.has('job') && <JobToCome job={lobby.job} />
           )}
           {isDataChosenInTabs(lobby.job.data) && jobCanUseFiles(lobby.job.job) && (
             <FileDrop

@@ -10,7 +10,7 @@ import { RankMark } from '../components/RankMark.tsx';
 import { formatBytes } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
 import { plannedModel, plannedPipeline } from '../pipeline/memoryPlan.ts';
-import { PipelineCaption, PipelineLegend } from '../pipeline/PipelineBar.tsx';
+import { PipelineCaption, PipelineLegend } from '../pipeline/PipelinePlaybackBar.tsx';
 import { PipelinePicture } from '../pipeline/PipelinePicture.tsx';
 import { createPipelinePlayer } from '../pipeline/pipelinePlayer.ts';
 import { placeInReplica, stagesByRank, type PipelineShape } from '../pipeline/shape.ts';

@@ -7,7 +7,7 @@ import { errorMessageOf } from '../../util/errors.ts';
 import { describeJob } from '../state/jobForm.ts';
 import { DropZone } from '../components/DropZone.tsx';
 import { uiMessages } from '../locales/index.ts';
-import { Problem } from '../components/Problem.tsx';
+import { ErrorText } from '../components/ErrorText.tsx';
 
 export interface ChosenRunOrigin {
   file: File;
@@ -60,7 +60,7 @@ export function OriginField({
     <details class="fold">
       <summary>{labels.title}</summary>
       <DropZone choose={labels.choose} hint={labels.hint} accept={ACCEPTED} onfiles={(files) => void take(files)}>
-        <Problem of={problem.value} />
+        <ErrorText of={problem.value} />
       </DropZone>
     </details>
   );

@@ -14,7 +14,7 @@ import { SelectField } from '../components/Fields.tsx';
 import { sendToEngine } from '../state/store.ts';
 import { uiMessages } from '../locales/index.ts';
 import { expectModelFile, modelExportState } from '../state/modelExport.ts';
-import { Problem } from '../components/Problem.tsx';
+import { ErrorText } from '../components/ErrorText.tsx';
 
 /** The choices of the user. They stay when the panel moves at the end of a run. */
 const chosen = signal<WeightsFormat>('safetensors');
@@ -76,7 +76,7 @@ export function SaveModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean
           {labels.missedBest(saved, bestStep)}
         </p>
       )}
-      <Problem of={problem} />
+      <ErrorText of={problem} />
     </section>
   );
 }

@@ -15,7 +15,7 @@ import { createChromeTrace } from './chromeTrace.ts';
 import { CollectivesTable, RecordingFindings } from './Collectives.tsx';
 import { mergeRecordedLanes, mergeRecordedTraces } from './mergeRecordings.ts';
 import { parseRecordingFile } from './recordingFile.ts';
-import { Replay } from './Replay.tsx';
+import { RecordedRoundPlayer } from './RecordedRoundPlayer.tsx';
 import { TimelineView } from './TimelineView.tsx';
 
 export function RecordingPage() {
@@ -70,7 +70,7 @@ export function RecordingPage() {
             </button>
           </section>
           <RecordingFindings recordings={all} />
-          <Replay recordings={all} />
+          <RecordedRoundPlayer recordings={all} />
           <Steps recordings={all} />
           <CollectivesTable recordings={all} />
         </>

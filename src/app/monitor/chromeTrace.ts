@@ -5,7 +5,7 @@
  * Times are in microseconds. Pure.
  */
 import { allReduceSteps, type AllReduceSteps } from '../../collectives/plans/planSteps.ts';
-import type { RecordedTrace } from '../../protocol/stepTrace.ts';
+import type { AllReduceTraceRecord } from '../../protocol/stepTrace.ts';
 import type { AllReduceName } from '../../spec/algorithms.ts';
 import { rowHalfOfKind, type RanksTimeline } from './timeline.ts';
 
@@ -38,7 +38,7 @@ const TOGETHER = 2;
 /** @param traces the known traces of each rank, with times on the clock of the timeline. */
 export function createChromeTrace(
   timeline: RanksTimeline,
-  traces: ReadonlyMap<number, readonly RecordedTrace[]> = new Map(),
+  traces: ReadonlyMap<number, readonly AllReduceTraceRecord[]> = new Map(),
 ): ChromeTrace {
   const { rows, errorMs } = timeline;
   const zero = Math.min(...rows.flatMap(({ steps }) => steps.map(({ startedAt }) => startedAt)));
@@ -76,7 +76,7 @@ function meta(name: string, pid: number, tid: number, args: Record<string, unkno
 
 /** Returns the arrows, each from the sending of chunks to their receipt. */
 function arrows(
-  traces: ReadonlyMap<number, readonly RecordedTrace[]>,
+  traces: ReadonlyMap<number, readonly AllReduceTraceRecord[]>,
   n: number,
   us: (at: number) => number,
 ): ChromeTraceEvent[] {

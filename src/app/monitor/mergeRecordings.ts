@@ -2,7 +2,7 @@
  * Merges the recordings of several ranks. All times are converted to the clock of the first
  * recording. Pure.
  */
-import type { RecordedTrace } from '../../protocol/stepTrace.ts';
+import type { AllReduceTraceRecord } from '../../protocol/stepTrace.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { shiftLaneTimes, type RanksTimeline } from './timeline.ts';
 
@@ -37,9 +37,9 @@ export function mergeRecordedLanes(recordings: readonly FlightRecording[]): Rank
 }
 
 /** Returns the traces of each rank, with times on the clock of the first recording. */
-export function mergeRecordedTraces(recordings: readonly FlightRecording[]): Map<number, RecordedTrace[]> {
+export function mergeRecordedTraces(recordings: readonly FlightRecording[]): Map<number, AllReduceTraceRecord[]> {
   const [first] = recordings;
-  const traces = new Map<number, RecordedTrace[]>();
+  const traces = new Map<number, AllReduceTraceRecord[]>();
   for (const recording of recordings) {
     const offset = first && offsetOf(recording, first);
     if (!offset) continue;

@@ -1,9 +1,9 @@
 /** Draws the conclusion from the results of a network check. */
-import type { NetworkAdvice, NetworkReport, PairReport } from '../../protocol/networkCheck.ts';
+import type { NetworkAdvice, NetworkReport, NetworkCheckPairReport } from '../../protocol/networkCheck.ts';
 
 const isRunning = ({ verdict }: { verdict: string }): boolean => verdict === 'running';
-const isDirect = ({ direct }: PairReport): boolean => direct.verdict === 'works';
-const isServed = ({ server }: PairReport): boolean => server.verdict === 'works';
+const isDirect = ({ direct }: NetworkCheckPairReport): boolean => direct.verdict === 'works';
+const isServed = ({ server }: NetworkCheckPairReport): boolean => server.verdict === 'works';
 
 export function networkAdviceFor(report: NetworkReport): NetworkAdvice {
   const { socket, addresses, stun, turn, pairs } = report;
@@ -24,7 +24,7 @@ export function networkAdviceFor(report: NetworkReport): NetworkAdvice {
     : 'isolated';
 }
 
-function isRelayed(direct: PairReport['direct']): boolean {
+function isRelayed(direct: NetworkCheckPairReport['direct']): boolean {
   return direct.verdict === 'works' && direct.about === 'relayed';
 }
 

@@ -5,7 +5,7 @@ import type {
   LinkSpeed,
   NetworkCheckEvent,
   NetworkReport,
-  PairReport,
+  NetworkCheckPairReport,
 } from '../../protocol/networkCheck.ts';
 import { slowestServerLinkRate } from './advice.ts';
 import { formatBytes, formatMs } from '../locales/format.ts';
@@ -36,7 +36,7 @@ export function networkCheckRowsOf({ page, socket, addresses, stun, turn, pairs 
   ];
 }
 
-function nameOf({ name, isSameBrowser }: PairReport): string {
+function nameOf({ name, isSameBrowser }: NetworkCheckPairReport): string {
   return isSameBrowser ? uiMessages.value.network.thisBrowser(name) : name;
 }
 

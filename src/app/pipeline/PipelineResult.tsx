@@ -1,6 +1,6 @@
 /** The result of a run whose ranks held stages of the model. */
 import type { RunResult } from '../../protocol/runResult.ts';
-import { Fact } from '../components/Fact.tsx';
+import { NamedValue } from '../components/NamedValue.tsx';
 import { RankMark } from '../components/RankMark.tsx';
 import { formatBytes, formatPercent } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
@@ -17,14 +17,14 @@ export function PipelineFacts({ pipeline, memory }: Props) {
   const used = memory.filter((_, rank) => (layers[rank]?.length ?? 0) > 0);
   return (
     <>
-      <Fact name={labels.division}>{labels.divided(stages, replicas, microBatches)}</Fact>
-      <Fact name={labels.waited}>
+      <NamedValue name={labels.division}>{labels.divided(stages, replicas, microBatches)}</NamedValue>
+      <NamedValue name={labels.waited}>
         {formatPercent(idle.measured)} <span class="dim small">{labels.planOf(formatPercent(idle.plan))}</span>
-      </Fact>
+      </NamedValue>
       {used.length > 0 && (
-        <Fact name={labels.memoryPerRank}>
+        <NamedValue name={labels.memoryPerRank}>
           {labels.upTo(formatBytes(Math.min(...used)), formatBytes(Math.max(...used)))}
-        </Fact>
+        </NamedValue>
       )}
     </>
   );

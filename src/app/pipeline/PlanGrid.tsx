@@ -15,7 +15,7 @@ import { formatCssPercent } from '../ring/player/PlaybackBar.tsx';
 import { playbackPositionAfter } from '../ring/player/pacing.ts';
 import { drawPipelinePlan, readPassColours } from './drawPlan.ts';
 import type { PipelinePlayer } from './pipelinePlayer.ts';
-import { PipelineLegend } from './PipelineBar.tsx';
+import { PipelineLegend } from './PipelinePlaybackBar.tsx';
 
 /**
  * With more ranks than MOST_MARKS, rows are too low for the ranks' marks. With more passes than

@@ -5,7 +5,7 @@ import { ranksThatLeft, ownRank } from '../state/derive.ts';
 import type { RunView } from '../state/run.ts';
 import type { TabView } from '../state/view.ts';
 import { uiMessages } from '../locales/index.ts';
-import { PipelineCaption } from './PipelineBar.tsx';
+import { PipelineCaption } from './PipelinePlaybackBar.tsx';
 import { PipelinePicture } from './PipelinePicture.tsx';
 import type { PipelinePlayer } from './pipelinePlayer.ts';
 import { placeInReplica, stagesByRank } from './shape.ts';

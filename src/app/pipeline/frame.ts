@@ -87,7 +87,7 @@ function keyOf(kind: PassKind, stage: number, microBatch: number): string {
   return `${kind}/${stage}/${microBatch}`;
 }
 
-export function reelTimelineOf({ plan: { ticks } }: PipelineReel): StepTimeline {
+export function timelineOfPipelineReel({ plan: { ticks } }: PipelineReel): StepTimeline {
   const all = Array.from({ length: ticks }, (_, tick) => tick);
   return { leaves: all.map((tick) => tick + COMPUTES), arrives: all.map((tick) => tick + 1), duration: ticks };
 }

@@ -17,7 +17,7 @@ import {
 import { layerRowsOf } from '../../spec/topology.ts';
 import { UsageError } from '../../util/errors.ts';
 import { elementCountOf } from '../../util/shape.ts';
-import { USUAL_CHARACTER_COUNT } from '../state/algorithm.ts';
+import { TYPICAL_CHARACTER_COUNT } from '../state/algorithm.ts';
 import { layersByStage, type PipelineCut, type PipelineShape } from './shape.ts';
 
 /** Memory of a layer, and its time if it is known. */
@@ -57,7 +57,7 @@ const FLOAT = Float32Array.BYTES_PER_ELEMENT;
  */
 export function plannedModel({ job, model, gpt }: JobSpec): PlannedModel | null {
   if (job === 'gpt') {
-    const size = gptNetworkSize(gpt, gpt.tokens === 'characters' ? USUAL_CHARACTER_COUNT : gpt.vocabulary);
+    const size = gptNetworkSize(gpt, gpt.tokens === 'characters' ? TYPICAL_CHARACTER_COUNT : gpt.vocabulary);
     const cost = gptNetworkCost(size);
     const output = size.context * size.width * FLOAT;
     const layers = gptNetworkMemory(size).map(({ name, weights, activations }, i) => ({

@@ -1,7 +1,13 @@
 /** Plays the plan of a pipeline, tick by tick. */
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
 import { createPlayback, type Playback, type PlayerOptions } from '../ring/player/playback.ts';
-import { pipelineFrameAt, pipelineReelOf, reelTimelineOf, type PipelineFrame, type PipelineReel } from './frame.ts';
+import {
+  pipelineFrameAt,
+  pipelineReelOf,
+  timelineOfPipelineReel,
+  type PipelineFrame,
+  type PipelineReel,
+} from './frame.ts';
 import { pipelinePlanOf, type PipelineShape } from './shape.ts';
 
 export interface PipelinePlayer extends Playback {
@@ -16,7 +22,7 @@ export function createPipelinePlayer(
 ): PipelinePlayer {
   const round = signal<PipelineShape | null>(null);
   const reel = computed(() => (round.value === null ? null : pipelineReelOf(pipelinePlanOf(round.value))));
-  const timeline = computed(() => (reel.value === null ? null : reelTimelineOf(reel.value)));
+  const timeline = computed(() => (reel.value === null ? null : timelineOfPipelineReel(reel.value)));
   const playback = createPlayback(newest, { round, timeline, isSameRound: () => false, isSamePlan }, options);
   const frame = computed(() => (reel.value === null ? null : pipelineFrameAt(reel.value, playback.time.value)));
   return { ...playback, reel, frame };

@@ -7,7 +7,7 @@ import { useComputed, useSignal } from '@preact/signals';
 import { useLayoutEffect, useMemo } from 'preact/hooks';
 import { pageRoute } from '../state/address.ts';
 import { uiMessages } from '../locales/index.ts';
-import { GridView } from './grid/GridView.tsx';
+import { ChunkGrid } from './grid/ChunkGrid.tsx';
 import { PlayerBar } from './player/PlayerBar.tsx';
 import { RingCaption, RingLegend, MAX_SIMULATED_RING_RANKS, TitledRing, useSimulatedRound } from './SimulatedRing.tsx';
 import { useSettingsInAddress } from './player/useSettingsInAddress.ts';
@@ -52,7 +52,7 @@ export function ExplorableRing() {
       </div>
       {isOpen.value ? (
         <>
-          <GridView names={names} player={player} clock={null} />
+          <ChunkGrid names={names} player={player} clock={null} />
           <div class="explored-bar">
             <PlayerBar player={player} simulated />
           </div>

@@ -8,9 +8,9 @@ import { useElementSize } from '../components/useElementSize.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { rankIdentityOf, rankShapePath } from '../components/rankIdentity.ts';
 import { smallTextPixels } from '../browser/theme.ts';
-import { Chunks } from './Chunks.tsx';
+import { TravellingChunks } from './TravellingChunks.tsx';
 import { EdgeKeys, EdgeHighlight } from './EdgeKeys.tsx';
-import { textAnchorFor, Edges, type RingEdge } from './Edges.tsx';
+import { textAnchorFor, RingEdges, type RingEdge } from './RingEdges.tsx';
 import { layoutRing, type RingRankPosition, type RingLayout, type RingShapeName } from './geometry.ts';
 import type { RingPlayer } from './player/player.ts';
 import { usePlayedPlan } from './player/usePlayedPlan.ts';
@@ -84,7 +84,7 @@ export function RingView({ members, you, shape = 'ring', focus = you, edges, pla
                 />
               ) : (
                 <g aria-hidden="true">
-                  <Edges layout={layout} edges={edges} player={player} textSize={textSize} focus={focus} />
+                  <RingEdges layout={layout} edges={edges} player={player} textSize={textSize} focus={focus} />
                 </g>
               )}
               {!isTitled && <Centre layout={layout} n={n} centre={centre} textSize={textSize} />}
@@ -100,7 +100,9 @@ export function RingView({ members, you, shape = 'ring', focus = you, edges, pla
                   textSize={textSize}
                 />
               ))}
-              {moving !== null && <Chunks layout={layout} player={moving} textSize={textSize} focus={focus} />}
+              {moving !== null && (
+                <TravellingChunks layout={layout} player={moving} textSize={textSize} focus={focus} />
+              )}
             </svg>
           )}
           {moving !== null && <EdgeKeys layout={layout} player={moving} />}

@@ -14,7 +14,7 @@ import type { TabView } from '../state/view.ts';
 import { uiMessages } from '../locales/index.ts';
 import { narrateFrame } from './narrate.ts';
 import type { RingPlayer } from './player/player.ts';
-import type { RingEdge } from './Edges.tsx';
+import type { RingEdge } from './RingEdges.tsx';
 import { RingView } from './RingView.tsx';
 import { ServerIcon } from './ServerShape.tsx';
 import type { PictureWithoutAllReduce } from '../state/strategies.ts';

@@ -5,7 +5,7 @@
 import { useComputed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import type { AllReduceName } from '../../spec/algorithms.ts';
-import { Term } from '../components/Term.tsx';
+import { GlossaryTerm } from '../components/GlossaryTerm.tsx';
 import { uiMessages } from '../locales/index.ts';
 import { narrateFrame, narratePickedChunk } from './narrate.ts';
 import type { RingPlayer } from './player/player.ts';
@@ -80,7 +80,7 @@ export function RingLegend() {
     <p class="legend dim small">
       {uiMessages.value.ring.legend(
         <span class="nowrap">
-          <Term of="gradient" />
+          <GlossaryTerm of="gradient" />
         </span>,
       )}
     </p>

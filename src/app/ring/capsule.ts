@@ -49,7 +49,7 @@ const MOST_SLOTS = 8;
  */
 const MOST_BARS = 36;
 /** Width of a digit, and of a capital letter, relative to the text size. */
-export const DIGIT_WIDTH_SHARE = 0.64;
+export const DIGIT_WIDTH_PER_TEXT_SIZE = 0.64;
 const CAPITAL = 0.76;
 
 /** Returns the most detailed capsule that fits on the way between two marks. */
@@ -111,7 +111,7 @@ function tagged(options: ChunkCapsuleOptions): ChunkCapsule {
 function numbered(options: ChunkCapsuleOptions): ChunkCapsule {
   const { n, textSize, letters } = options;
   const letter = nameWidth(options);
-  const figure = (letters * DIGIT_WIDTH_SHARE + 0.8) * textSize;
+  const figure = (letters * DIGIT_WIDTH_PER_TEXT_SIZE + 0.8) * textSize;
   const line = textSize * 0.4;
   const width = Math.max(letter + figure, n * 4 + 8);
   const height = Math.round(textSize * 1.5 + line);

@@ -11,7 +11,7 @@ import {
   type PlanTransfer,
   type StepPhase,
 } from '../../collectives/plans/planSteps.ts';
-import type { RecordedTrace } from '../../protocol/stepTrace.ts';
+import type { AllReduceTraceRecord } from '../../protocol/stepTrace.ts';
 
 /** The ranks whose numbers are in the sum of a cell, in the order of addition. */
 export type SummedRanks = readonly number[];
@@ -60,7 +60,7 @@ const LEAST_TRAVEL = 0.4;
  */
 const LEAST_STEP = 0.02;
 
-export function traceTimelineOf(trace: RecordedTrace, { steps }: AllReduceSteps): TraceTimeline {
+export function traceTimelineOf(trace: AllReduceTraceRecord, { steps }: AllReduceSteps): TraceTimeline {
   const byStep = new Map(trace.hops.map((hop) => [hop.planStep, hop]));
   const hops = steps.map(({ planStep }) => byStep.get(planStep));
   const known = hops.map((hop) => sinceStart(trace, hop?.receivedAt) ?? sinceStart(trace, hop?.sentAt));
@@ -97,7 +97,7 @@ export function completedStepsAt({ arrives }: TraceTimeline, t: number): number 
 }
 
 /** Returns the frame at `t` milliseconds after the all-reduce began. */
-export function ringFrameAt(trace: RecordedTrace, n: number, t: number): RingFrame {
+export function ringFrameAt(trace: AllReduceTraceRecord, n: number, t: number): RingFrame {
   const plan = allReduceSteps(trace.algorithm, n);
   const timeline = traceTimelineOf(trace, plan);
   return ringFrameFromTimeline(timeline, plan, t, ringCellsAfter(plan, completedStepsAt(timeline, t)));
@@ -180,6 +180,6 @@ export function chunkName(chunk: number): string {
   return chunk < 26 ? letter : chunkName(Math.floor(chunk / 26) - 1) + letter;
 }
 
-function sinceStart(trace: RecordedTrace, at: number | null | undefined): number | null {
+function sinceStart(trace: AllReduceTraceRecord, at: number | null | undefined): number | null {
   return at === null || at === undefined ? null : at - trace.startedAt;
 }

@@ -1,12 +1,12 @@
 /** Simulates a trace whose steps are equally long, for pages without a run. */
 import { allReduceSteps } from '../../collectives/plans/planSteps.ts';
-import type { RecordedTrace } from '../../protocol/stepTrace.ts';
+import type { AllReduceTraceRecord } from '../../protocol/stepTrace.ts';
 import type { AllReduceName } from '../../spec/algorithms.ts';
 
 /** Duration of a step on a home network, milliseconds. The player shows steps slower than that. */
 const STEP_MS = 4;
 
-export function simulatedTrace(n: number, algorithm: AllReduceName): RecordedTrace {
+export function simulatedTrace(n: number, algorithm: AllReduceName): AllReduceTraceRecord {
   const hops = allReduceSteps(algorithm, n).steps.map(({ planStep }, i) => ({
     planStep,
     sentAt: STEP_MS * (i + 0.15),

@@ -2,12 +2,12 @@
 import { useMemo } from 'preact/hooks';
 import { rightNeighbourOf } from '../../collectives/plans/ringPlan.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
-import { dissenters } from '../../util/majority.ts';
+import { dissenters } from '../../util/mostFrequentVote.ts';
 import { ranksThatLeft, isHost, isElasticRoom, ownRank } from '../state/derive.ts';
 import { formatBytes, formatMs, shortHash, formatCount, formatPercent } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { RemoveButton } from '../components/RemoveButton.tsx';
-import { Term } from '../components/Term.tsx';
+import { GlossaryTerm } from '../components/GlossaryTerm.tsx';
 import { StageCells } from '../pipeline/StageCells.tsx';
 import { stagesByRank } from '../pipeline/shape.ts';
 import type { RunView } from '../state/run.ts';
@@ -33,14 +33,14 @@ export function RankTable({ view, run }: { view: TabView; run: RunView }) {
         <thead>
           <tr>
             <th scope="col">
-              <Term of="rank" />
+              <GlossaryTerm of="rank" />
             </th>
             <th scope="col" class="adapter">
               <span>{labels.device}</span>
             </th>
             {pipeline === null ? (
               <th scope="col">
-                <Term of="share" />
+                <GlossaryTerm of="share" />
               </th>
             ) : (
               <>
@@ -58,7 +58,7 @@ export function RankTable({ view, run }: { view: TabView; run: RunView }) {
             </th>
             {hasCommands && (
               <th scope="col" class="right">
-                <Term of="dispatches" />
+                <GlossaryTerm of="dispatches" />
               </th>
             )}
             <th scope="col" class="right">
@@ -66,7 +66,7 @@ export function RankTable({ view, run }: { view: TabView; run: RunView }) {
             </th>
             <th scope="col">{labels.link}</th>
             <th scope="col">
-              <Term of="state hash">{labels.state}</Term>
+              <GlossaryTerm of="state hash">{labels.state}</GlossaryTerm>
             </th>
             {host && (
               <th scope="col">

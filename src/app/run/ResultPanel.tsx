@@ -5,7 +5,7 @@ import type { ComponentChildren } from 'preact';
 import type { RangeTestResult, RunResult } from '../../protocol/runResult.ts';
 import { isCollectiveCodec, reducesGradients, STRATEGIES, type JobSpec } from '../../spec/job.ts';
 import { metricEntries, metricsWithAccuracy, type MetricName } from '../../spec/measures.ts';
-import { dissenters } from '../../util/majority.ts';
+import { dissenters } from '../../util/mostFrequentVote.ts';
 import { mean } from '../../util/statistics.ts';
 import { theoreticalAllReduceBytes } from '../state/derive.ts';
 import {
@@ -22,8 +22,8 @@ import { LayersByRank, PipelineFacts } from '../pipeline/PipelineResult.tsx';
 import { MethodTable } from '../jobForm/MethodTable.tsx';
 import { withMethod, withLearningRate } from '../state/jobForm.ts';
 import { NoticeText } from '../components/NoticeText.tsx';
-import { Fact } from '../components/Fact.tsx';
-import { Term } from '../components/Term.tsx';
+import { NamedValue } from '../components/NamedValue.tsx';
+import { GlossaryTerm } from '../components/GlossaryTerm.tsx';
 import { closeEndedRun, leaveRoom, sendToEngine } from '../state/store.ts';
 import type { RunView } from '../state/run.ts';
 import type { FailureView } from '../state/view.ts';
@@ -61,27 +61,27 @@ export function ResultPanel({ job, run, result, isWhole, host, children }: Props
         <p>{meaning}</p>
       </div>
       <dl class="facts">
-        {job.measure === null && <Fact name={labels.loss}>{formatLoss(result.loss)}</Fact>}
+        {job.measure === null && <NamedValue name={labels.loss}>{formatLoss(result.loss)}</NamedValue>}
         {others.map(([name, other]) => (
-          <Fact
+          <NamedValue
             key={name}
             name={result.bigramLoss !== undefined && name === 'accuracy' ? charts.predicted : charts.metrics[name]}
           >
             {formatMetric(name, other)}
-          </Fact>
+          </NamedValue>
         ))}
         {result.best && (
-          <Fact name={labels.bestTest}>
+          <NamedValue name={labels.bestTest}>
             {formatLoss(result.best.valLoss)}{' '}
             <span class="dim small">{labels.afterStep(formatCount(result.best.step))}</span>
-          </Fact>
+          </NamedValue>
         )}
-        <Fact name={labels.stepTook}>
+        <NamedValue name={labels.stepTook}>
           {formatMs(result.stepMs.median)}{' '}
           <span class="dim small">{labels.ofThatCommunication(formatMs(result.stepMs.communicate))}</span>
-        </Fact>
+        </NamedValue>
         {result.pipeline && <PipelineFacts pipeline={result.pipeline} memory={result.memoryBytesPerRank} />}
-        <Fact name={STRATEGIES[result.strategy].exchanges === 'server' ? labels.sentOnAverage : labels.eachSent}>
+        <NamedValue name={STRATEGIES[result.strategy].exchanges === 'server' ? labels.sentOnAverage : labels.eachSent}>
           {worldSize === 1 ? (
             <span class="dim">{labels.nothing}</span>
           ) : (
@@ -96,8 +96,8 @@ export function ResultPanel({ job, run, result, isWhole, host, children }: Props
               )}
             </>
           )}
-        </Fact>
-        <Fact name={<Term of="state hash">{labels.finalState}</Term>}>
+        </NamedValue>
+        <NamedValue name={<GlossaryTerm of="state hash">{labels.finalState}</GlossaryTerm>}>
           {apart.length === 0 ? (
             <span class="good">
               {worldSize === 1 ? '' : `${worldSize} × `}
@@ -106,7 +106,7 @@ export function ResultPanel({ job, run, result, isWhole, host, children }: Props
           ) : (
             <span class="wrong">{labels.apart(apart)} ✕</span>
           )}
-        </Fact>
+        </NamedValue>
       </dl>
       {result.pipeline && <LayersByRank pipeline={result.pipeline} memory={result.memoryBytesPerRank} />}
       {result.methods && (
@@ -176,8 +176,10 @@ export function EndedRunPanel({ run, failure, host, children }: EndedProps) {
         </p>
       </div>
       <dl class="facts">
-        {run.last !== null && <Fact name={labels.loss}>{formatLoss(run.last.loss)}</Fact>}
-        {measured !== undefined && <Fact name={charts.metrics[measured[0]]}>{formatMetric(...measured)}</Fact>}
+        {run.last !== null && <NamedValue name={labels.loss}>{formatLoss(run.last.loss)}</NamedValue>}
+        {measured !== undefined && (
+          <NamedValue name={charts.metrics[measured[0]]}>{formatMetric(...measured)}</NamedValue>
+        )}
       </dl>
       {children}
       <div class="row">

@@ -11,47 +11,47 @@ import { Curves } from '../charts/Curves.tsx';
 import { type PointedStep } from '../charts/axis.ts';
 import { isRunEndedEarly, isHost, isDistributing, isTabRemoved, isRunUnderWay, ownRank } from '../state/derive.ts';
 import { describeTabState } from '../state/describeTabState.ts';
-import { upperFirst } from '../../util/text.ts';
+import { capitalizeFirst } from '../../util/text.ts';
 import { describeJob } from '../state/jobForm.ts';
 import { SaveModel } from '../modelFiles/SaveModel.tsx';
 import { ConfusionPanel } from '../inspection/ConfusionPanel.tsx';
 import { InspectionPanel } from '../inspection/InspectionPanel.tsx';
 import { ExportButtons } from '../monitor/ExportButtons.tsx';
-import { Links } from '../monitor/Links.tsx';
-import { SlowHere } from '../monitor/SlowHere.tsx';
+import { RingLinksTable } from '../monitor/RingLinksTable.tsx';
+import { SlowTabReasons } from '../monitor/SlowTabReasons.tsx';
 import { Stragglers } from '../monitor/Stragglers.tsx';
 import { ranksTimelineOf } from '../monitor/timeline.ts';
 import { TimelineView } from '../monitor/TimelineView.tsx';
 import { Banner } from '../components/Banner.tsx';
-import { Fold } from '../components/Fold.tsx';
+import { CollapsedSection } from '../components/CollapsedSection.tsx';
 import { LocalNetworkNote } from '../components/LocalNetworkNote.tsx';
 import { HostControls } from '../lobby/HostControls.tsx';
 import { RecordingButton } from '../components/RecordingButton.tsx';
 import { NoticeText } from '../components/NoticeText.tsx';
-import { Term } from '../components/Term.tsx';
+import { GlossaryTerm } from '../components/GlossaryTerm.tsx';
 import { IdleShare } from '../pipeline/IdleShare.tsx';
-import { PipelineBar } from '../pipeline/PipelineBar.tsx';
+import { PipelinePlaybackBar } from '../pipeline/PipelinePlaybackBar.tsx';
 import { createPipelinePlayer } from '../pipeline/pipelinePlayer.ts';
 import { PlanGrid } from '../pipeline/PlanGrid.tsx';
 import { RunPipeline } from '../pipeline/RunPipeline.tsx';
-import { GridView } from '../ring/grid/GridView.tsx';
+import { ChunkGrid } from '../ring/grid/ChunkGrid.tsx';
 import { PlayerBar } from '../ring/player/PlayerBar.tsx';
 import { RunRing } from '../ring/RunRing.tsx';
 import { RingCaption } from '../ring/SimulatedRing.tsx';
 import { usePlayback, useRingPlayer } from '../ring/player/usePlayer.ts';
 import type { RingPlayer } from '../ring/player/player.ts';
 import { pageWidthClass } from '../browser/theme.ts';
-import { hiddenPageParts } from '../state/address.ts';
+import { pagePartsHiddenByAddress } from '../state/address.ts';
 import { closeEndedRun, leaveRoom, sendToEngine } from '../state/store.ts';
 import { pictureOfJob, type PictureWithoutAllReduce } from '../state/strategies.ts';
 import type { FailureView, TabView } from '../state/view.ts';
 import type { RunView } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
 import { GenerationPanel } from '../generation/GenerationPanel.tsx';
-import { Lanes } from './Lanes.tsx';
+import { StepTimesByRank } from './StepTimesByRank.tsx';
 import { RankTable } from './RankTable.tsx';
 import { EndedRunPanel, ResultPanel } from './ResultPanel.tsx';
-import { Strip } from './Strip.tsx';
+import { RunFactsLine } from './RunFactsLine.tsx';
 import { formatPercent } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 
@@ -74,7 +74,7 @@ export function Run({ view, run }: { view: TabView; run: RunView }) {
   // A trace is replayed in the picture of its own algorithm.
   const picture =
     trace?.algorithm ?? pictureOfJob({ ...run.job, codec }, worldSize, run.algorithm, view.model?.bucketBytes ?? null);
-  const hides = hiddenPageParts.value;
+  const hides = pagePartsHiddenByAddress.value;
   const hasRounds = !alone && !isDivided && typeof picture === 'string';
   const hasGrid = hasRounds && !hides.has('grid');
   const stateText = describeTabState(view);
@@ -83,8 +83,8 @@ export function Run({ view, run }: { view: TabView; run: RunView }) {
   // These parts are rendered when their data change, not at every step, because rows are expensive
   // with many ranks.
   const { statistics, telemetry, lanes, links, members, hashes, rank, job, confusion, shares } = run;
-  const lanesNow = useMemo(() => <Lanes run={run} />, [statistics, job]);
-  const linksNow = useMemo(() => <Links run={run} />, [statistics, telemetry, links, members, rank]);
+  const lanesNow = useMemo(() => <StepTimesByRank run={run} />, [statistics, job]);
+  const linksNow = useMemo(() => <RingLinksTable run={run} />, [statistics, telemetry, links, members, rank]);
   const monitorNow = useMemo(
     () => <Monitor run={run} pointed={pointed} />,
     [statistics, telemetry, lanes, members, run.pipeline],
@@ -121,11 +121,11 @@ export function Run({ view, run }: { view: TabView; run: RunView }) {
           {keepModel}
         </ResultPanel>
       )}
-      <Strip view={view} run={run} />
+      <RunFactsLine view={view} run={run} />
       <div class="run-line">
         <p class="small">
           {!hides.has('job') && <span class="dim">{describeJob(run.job)}. </span>}
-          {stateText.text !== stateText.word && `${upperFirst(stateText.text)}.`}
+          {stateText.text !== stateText.word && `${capitalizeFirst(stateText.text)}.`}
         </p>
         {view.lobby !== null && isRunUnderWay(view) && isHost(view) && (
           <div class="row">
@@ -145,7 +145,7 @@ export function Run({ view, run }: { view: TabView; run: RunView }) {
           <NoticeText {...view.note} lang={view.room === null ? '' : 'en'} />
         </p>
       )}
-      {isRunUnderWay(view) && <SlowHere view={view} run={run} />}
+      {isRunUnderWay(view) && <SlowTabReasons view={view} run={run} />}
       {isRunUnderWay(view) && isDistributing(run) && <Distribution view={view} run={run} />}
       <div class="run-columns">
         {isDivided ? (
@@ -166,7 +166,9 @@ export function Run({ view, run }: { view: TabView; run: RunView }) {
           {!narrow && !hides.has('timeline') && lanesNow}
         </section>
         {(hasRounds || run.pipeline !== null) && !hides.has('player') && (
-          <div class="bar-place">{isDivided ? <PipelineBar player={schedule} /> : <PlayerBar player={player} />}</div>
+          <div class="bar-place">
+            {isDivided ? <PipelinePlaybackBar player={schedule} /> : <PlayerBar player={player} />}
+          </div>
         )}
       </div>
       {/* Nothing was trained, so there is nothing to inspect. */}
@@ -184,30 +186,30 @@ export function Run({ view, run }: { view: TabView; run: RunView }) {
       )}
       <div class="run-columns lower">
         {hasGrid && (
-          <Fold title={labels.holds} class="holds">
-            <GridView names={run.members.map((one) => one.name)} player={player} clock={run.rank} />
-          </Fold>
+          <CollapsedSection title={labels.holds} class="holds">
+            <ChunkGrid names={run.members.map((one) => one.name)} player={player} clock={run.rank} />
+          </CollapsedSection>
         )}
         {!alone && !hides.has('ranks') && (
-          <Fold title={labels.links} class={hasGrid ? 'links-panel' : 'whole-width'}>
+          <CollapsedSection title={labels.links} class={hasGrid ? 'links-panel' : 'whole-width'}>
             {linksNow}
-          </Fold>
+          </CollapsedSection>
         )}
         {!hides.has('ranks') && (
-          <Fold title={labels.ranksPanel} class="ranks-panel whole-width">
+          <CollapsedSection title={labels.ranksPanel} class="ranks-panel whole-width">
             {ranksNow}
-          </Fold>
+          </CollapsedSection>
         )}
         {run.pipeline !== null && !hides.has('grid') && (
-          <Fold title={uiMessages.value.pipeline.plan} class="whole-width">
+          <CollapsedSection title={uiMessages.value.pipeline.plan} class="whole-width">
             <PlanGrid player={schedule} />
-          </Fold>
+          </CollapsedSection>
         )}
         {!hides.has('timeline') && (
-          <Fold title={labels.timeline} class="whole-width">
+          <CollapsedSection title={labels.timeline} class="whole-width">
             {narrow && lanesNow}
             {monitorNow}
-          </Fold>
+          </CollapsedSection>
         )}
       </div>
       {!hides.has('inspection') && confusionNow}
@@ -251,12 +253,12 @@ function RoundCaption({ view, run, player, picture }: CaptionProps) {
   const { run: labels } = uiMessages.value;
   if (run.worldSize === 1) {
     const isShown = typeof picture === 'string';
-    return <span class="dim">{isShown ? labels.aloneShown(<Term of="all-reduce" />) : labels.alone}</span>;
+    return <span class="dim">{isShown ? labels.aloneShown(<GlossaryTerm of="all-reduce" />) : labels.alone}</span>;
   }
   if (typeof picture !== 'string') return <>{picture.words}</>;
   if (run.trace !== null || player.round.value !== null)
     return <RingCaption player={player} you={ownRank(view, run)} />;
-  return isRunUnderWay(view) ? <span class="dim">{labels.nextRound(<Term of="all-reduce" />)}</span> : null;
+  return isRunUnderWay(view) ? <span class="dim">{labels.nextRound(<GlossaryTerm of="all-reduce" />)}</span> : null;
 }
 
 function Monitor({ run, pointed }: { run: RunView; pointed: Parameters<typeof TimelineView>[0]['pointed'] }) {

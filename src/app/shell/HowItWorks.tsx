@@ -2,11 +2,11 @@
 import { signal } from '@preact/signals';
 import { Dialog } from '../components/Dialog.tsx';
 import { uiMessages } from '../locales/index.ts';
-import type { TermName } from '../components/Term.tsx';
+import type { GlossaryTermName } from '../components/GlossaryTerm.tsx';
 
 export const isHelpOpen = signal(false);
 
-const WORDS: TermName[] = [
+const WORDS: GlossaryTermName[] = [
   'rank',
   'world size',
   'generation',

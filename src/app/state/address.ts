@@ -1,7 +1,7 @@
 /** The address of the page: what it requests, and the settings that are stored in it. */
 import { computed, signal } from '@preact/signals';
 import {
-  hiddenPartsFromQuery,
+  pagePartsHiddenInQuery,
   parsePageRoute,
   roomAddressHash,
   viewSettingsFromQuery,
@@ -12,7 +12,7 @@ import {
 export const pageRoute = signal<PageRoute>(parsePageRoute(location.hash));
 
 /** The parts of the page that its address hides (`hide=`). */
-export const hiddenPageParts = computed(() => hiddenPartsFromQuery(pageRoute.value.query));
+export const pagePartsHiddenByAddress = computed(() => pagePartsHiddenInQuery(pageRoute.value.query));
 
 /** Stores settings of a page in its address, without a new entry in the browser's history. */
 export function writeSettingsToAddress(changes: Readonly<Record<string, string | null>>): void {

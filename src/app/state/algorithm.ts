@@ -51,7 +51,7 @@ export function algorithmProblem(job: Pick<JobSpec, 'algorithm' | 'codec' | 'str
  * The number of different characters in a usual text. The vocabulary of a language model has one
  * token for each of them.
  */
-export const USUAL_CHARACTER_COUNT = 65;
+export const TYPICAL_CHARACTER_COUNT = 65;
 const CNN_PARAMETERS = 11_274;
 const CLASSES = 10;
 
@@ -63,7 +63,7 @@ const CLASSES = 10;
 function parameterSizes({ job, model, hidden, gpt }: JobSpec): number[] | null {
   if (job === 'lesson') return null;
   if (job === 'gpt') {
-    const vocabulary = paddedVocabularySize(gpt.tokens === 'characters' ? USUAL_CHARACTER_COUNT : gpt.vocabulary);
+    const vocabulary = paddedVocabularySize(gpt.tokens === 'characters' ? TYPICAL_CHARACTER_COUNT : gpt.vocabulary);
     return gptWeightShapes({ ...gpt, vocabulary }).map(elementCountOf);
   }
   if (typeof model !== 'string')

@@ -3,7 +3,7 @@ import { clamp } from '../../util/clamp.ts';
 import { leftNeighbourOf, rightNeighbourOf } from '../../collectives/plans/ringPlan.ts';
 import type { ReportedDevice } from '../../protocol/room.ts';
 import { isElasticJob, type JobSpec } from '../../spec/job.ts';
-import { dissenters } from '../../util/majority.ts';
+import { dissenters } from '../../util/mostFrequentVote.ts';
 import { SOFTWARE_RENDERER } from '../../util/gpuAdapter.ts';
 import { isMemberDeviceOpen, type LobbyView } from './room.ts';
 import type { RunView } from './run.ts';
@@ -164,7 +164,7 @@ export function isTabRemoved(failure: TabView['failure']): boolean {
  * Returns whether this tab loses something if it leaves the room: its part in a run, its model, or
  * its connection to other tabs. A tab that only watches loses nothing.
  */
-export function losesByLeaving(view: TabView): boolean {
+export function wouldLoseByLeaving(view: TabView): boolean {
   const { lobby, run } = view;
   return lobby !== null && !isSpectating(view) && (run !== null || lobby.members.length > 1);
 }

@@ -18,7 +18,7 @@ import {
 import { fromBase64url, toBase64url } from '../../util/base64url.ts';
 import { errorMessageOf } from '../../util/errors.ts';
 import { DEFAULT_PAGE_JOB, PAGE_JOB_DEFAULTS } from './algorithm.ts';
-import { SETTINGS_OF_ALL_PAGES } from './route.ts';
+import { ADDRESS_SETTINGS_OF_ALL_PAGES } from './route.ts';
 
 /** Fields whose values are written as plain text. Each other field has its own encoding. */
 const WRITTEN = writtenOf(JOB_FIELD_DECLARATIONS);
@@ -29,7 +29,7 @@ const SETTINGS = new Set([
   ...Object.keys(WRITTEN),
   ...Object.keys(WRITTEN_GPT),
   ...['model', 'data', 'source'],
-  ...SETTINGS_OF_ALL_PAGES,
+  ...ADDRESS_SETTINGS_OF_ALL_PAGES,
 ]);
 /** The text for the value `null` in fields whose default is not `null`. */
 const NONE = 'none';

@@ -80,7 +80,7 @@ export function hashWithSettings(hash: string, changes: Readonly<Record<string, 
  */
 const VIEW_SETTINGS = ['lang', 'theme', 'size', 'hide', 'speed'] as const;
 /** Settings that links to every page may have. */
-export const SETTINGS_OF_ALL_PAGES: readonly string[] = ['name', 'rank', 'kernels', 'auto', ...VIEW_SETTINGS];
+export const ADDRESS_SETTINGS_OF_ALL_PAGES: readonly string[] = ['name', 'rank', 'kernels', 'auto', ...VIEW_SETTINGS];
 
 export function viewSettingsFromQuery(query: URLSearchParams): Record<string, string> {
   return Object.fromEntries(
@@ -96,7 +96,7 @@ export const HIDEABLE_PAGE_PARTS = ['job', 'player', 'grid', 'curves', 'timeline
 export type HideablePagePart = (typeof HIDEABLE_PAGE_PARTS)[number];
 
 /** Returns the parts that a setting such as `hide=grid,ranks` hides. Unknown names are ignored. */
-export function hiddenPartsFromQuery(query: URLSearchParams): ReadonlySet<HideablePagePart> {
+export function pagePartsHiddenInQuery(query: URLSearchParams): ReadonlySet<HideablePagePart> {
   const named = new Set((query.get('hide') ?? '').split(','));
   return new Set(HIDEABLE_PAGE_PARTS.filter((part) => named.has(part)));
 }

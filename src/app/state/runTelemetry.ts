@@ -7,7 +7,7 @@ import type { EventOf, RankTelemetry } from '../../protocol/events.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
 import type { LinkRoute, RankStatistics } from '../../protocol/runEvents.ts';
-import type { RecordedTrace, StepLane } from '../../protocol/stepTrace.ts';
+import type { AllReduceTraceRecord, StepLane } from '../../protocol/stepTrace.ts';
 import type { RunAlgorithm } from '../../spec/algorithms.ts';
 import { isCollectiveCodec } from '../../spec/codecs.ts';
 
@@ -50,7 +50,7 @@ export interface RunTelemetryView {
   /** The codec that ranks chose in this generation, and why. */
   choice: CodecChoice | null;
   /** The trace of the newest bucket whose steps are all known. */
-  trace: RecordedTrace | null;
+  trace: AllReduceTraceRecord | null;
   statistics: Statistics | null;
   /** The statistics before `statistics`. Rates are computed from their difference. */
   earlierStatistics: Statistics | null;
@@ -187,7 +187,7 @@ export function carryOverStatistics(
  * does not have them.
  */
 export function isTraceComplete(
-  { algorithm, hops }: RecordedTrace,
+  { algorithm, hops }: AllReduceTraceRecord,
   { rank, worldSize }: Pick<OwnRank, 'rank' | 'worldSize'>,
 ): boolean {
   const steps = worldSize < 2 ? [] : planStepNumbersOfRank(algorithm, worldSize, rank);

@@ -2,7 +2,7 @@
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isRunUnderWay } from './derive.ts';
 import { describeTabState } from './describeTabState.ts';
-import { upperFirst } from '../../util/text.ts';
+import { capitalizeFirst } from '../../util/text.ts';
 import type { TabView } from './view.ts';
 import { uiMessages } from '../locales/index.ts';
 
@@ -14,7 +14,7 @@ export function documentTitleOf(view: TabView, room: string | null, isHidden: bo
   if (!isHidden || run === null || run.job.job === 'lesson') return name;
   const { word } = describeTabState(view);
   const { state } = uiMessages.value;
-  if (!isRunUnderWay(view) || word !== state.training || run.last === null) return `${upperFirst(word)} · ${name}`;
+  if (!isRunUnderWay(view) || word !== state.training || run.last === null) return `${capitalizeFirst(word)} · ${name}`;
   // The number of the step is first, because a browser tab shows only a few letters.
   return `${state.inBackground(run.last.step + 1, model?.totalSteps ?? null)} · ${name}`;
 }

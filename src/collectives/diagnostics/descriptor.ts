@@ -90,7 +90,7 @@ export function describeOpCall(descriptor: OpDescriptor, rankOf: (rank: number) 
  * would look equal to other ranks. Two different lists have the same digest with a probability of
  * 1 in 65 536.
  */
-export function digestOfSizes(sizes: readonly number[]): number {
+export function tagOfSizes(sizes: readonly number[]): number {
   return mixSeed(...sizes) % (MAX_TAG + 1);
 }
 
@@ -108,8 +108,8 @@ export function sumOfSizesText(sizes: readonly number[]): string {
  * Returns a digest of a tensor's shape without the first dimension, which follows from the number
  * of elements. The digest is 0 if there are no further dimensions.
  */
-export function shapeTag(shape: readonly number[] = []): number {
-  return shape.length < 2 ? 0 : digestOfSizes(shape.slice(1));
+export function tagOfShape(shape: readonly number[] = []): number {
+  return shape.length < 2 ? 0 : tagOfSizes(shape.slice(1));
 }
 
 export function shapeText(shape: readonly number[] | undefined): string | undefined {

@@ -3,7 +3,7 @@
  * collective, and what the other ranks have called. The functions are pure.
  */
 import * as v from 'valibot';
-import { nameRanks, upperFirst } from '../../util/text.ts';
+import { nameRanks, capitalizeFirst } from '../../util/text.ts';
 
 /** One rank's report on one collective. */
 export const HangReport = v.strictObject({
@@ -55,15 +55,15 @@ export function diagnoseHang(reports: ReadonlyMap<number, HangReport | null>): D
   const sentences: string[] = [];
   for (const [last, ranks] of late) {
     const before = last === 'none' ? 'no collective at all' : `nothing after ${last}`;
-    sentences.push(`${upperFirst(nameRanks(ranks))} ${ranks.length === 1 ? 'has' : 'have'} called ${before}.`);
+    sentences.push(`${capitalizeFirst(nameRanks(ranks))} ${ranks.length === 1 ? 'has' : 'have'} called ${before}.`);
   }
-  if (silent.length > 0) sentences.push(`${upperFirst(nameRanks(silent))} did not answer.`);
+  if (silent.length > 0) sentences.push(`${capitalizeFirst(nameRanks(silent))} did not answer.`);
   if (through.length > 0) {
     sentences.push(
-      `${upperFirst(nameRanks(through))} ${through.length === 1 ? 'has' : 'have'} completed the collective.`,
+      `${capitalizeFirst(nameRanks(through))} ${through.length === 1 ? 'has' : 'have'} completed the collective.`,
     );
   }
-  for (const [call, ranks] of called) sentences.push(`${upperFirst(nameRanks(ranks))} called ${call}.`);
+  for (const [call, ranks] of called) sentences.push(`${capitalizeFirst(nameRanks(ranks))} called ${call}.`);
   const missing = [...silent, ...[...late.values()].flat()].toSorted((a, b) => a - b);
   return { missing, text: sentences.join(' ') };
 }

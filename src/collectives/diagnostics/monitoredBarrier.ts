@@ -5,7 +5,7 @@
 import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { TimeoutError, UsageError, type ErrorContext } from '../../util/errors.ts';
-import { nameRanks, upperFirst } from '../../util/text.ts';
+import { nameRanks, capitalizeFirst } from '../../util/text.ts';
 import type { ProcessGroupOptions } from '../options.ts';
 import { OpDeadline, type LinkActivity } from './opDeadline.ts';
 
@@ -75,7 +75,7 @@ export class MonitoredBarrier {
     const expire = (activity: string): void => {
       const missing = missingRanks();
       const named = waitAllRanks ? missing : missing.slice(0, 1);
-      const who = upperFirst(nameRanks(named));
+      const who = capitalizeFirst(nameRanks(named));
       const text =
         rank === 0 && timeoutMs > 0
           ? `${who} failed to pass monitoredBarrier in ${timeoutMs} ms.`

@@ -8,7 +8,7 @@ import {
   chooseRootedAlgorithm,
   estimateRoundsMs,
   NO_SERVED_PAIRS,
-  USUAL_NETWORK_COSTS,
+  DEFAULT_NETWORK_COSTS,
 } from './costModel.ts';
 import type { Codec } from '../codecs.ts';
 import type { TypedArray } from '../dtypes.ts';
@@ -88,7 +88,7 @@ export function autoAlgorithm(...options: Parameters<typeof chooseAllReduceAlgor
 
 /** Returns the milliseconds that the cost model expects for an all-reduce. */
 export function expectedAllReduceMs(name: AllReduceName, n: number, bytes: number): number {
-  return estimateRoundsMs(allReduceRounds(ALL_REDUCE_CODES[name], n, bytes), n, USUAL_NETWORK_COSTS);
+  return estimateRoundsMs(allReduceRounds(ALL_REDUCE_CODES[name], n, bytes), n, DEFAULT_NETWORK_COSTS);
 }
 
 /**

@@ -44,7 +44,7 @@ export interface NetworkCosts {
  * Costs of ranks on separate machines with two cores, on a Wi-Fi of about 100 Mbit/s. The Wi-Fi
  * causes most of the time of a hop. `bench scale` fitted `hopMsPerByte`.
  */
-export const USUAL_NETWORK_COSTS: NetworkCosts = {
+export const DEFAULT_NETWORK_COSTS: NetworkCosts = {
   hopMs: 3,
   hopMsPerByte: 6e-5,
   msPerByte: 1e-4,
@@ -145,7 +145,7 @@ function quickest(n: number, candidates: readonly Candidate[], served: ServedPai
   if (n <= RING_WORLD && served.pairs === 0) return candidates[0]!.algorithm;
   const linksMs = served.pairs === 0 || served.areAll ? LINKS_MS : SERVED_LINKS_MS;
   const times = candidates.map((candidate, i) => {
-    const ms = Math.max(estimateRoundsMs(candidate.rounds, n, USUAL_NETWORK_COSTS), forwardMs(candidate, n, served));
+    const ms = Math.max(estimateRoundsMs(candidate.rounds, n, DEFAULT_NETWORK_COSTS), forwardMs(candidate, n, served));
     return ms + (i === 0 ? 0 : linksMs / CALLS);
   });
   return candidates[times.indexOf(Math.min(...times))]!.algorithm;
@@ -162,7 +162,7 @@ function forwardMs({ algorithm, rounds, transfers }: Candidate, n: number, serve
   const all = transfers ?? rounds.map(({ count, bytes }) => ({ count: n * count, bytes }));
   const sent = all.reduce((sum, { count, bytes }) => sum + count * Math.max(bytes, MIN_COUNTED_MESSAGE_BYTES), 0);
   const share = algorithm === AlgorithmCode.RING ? pairs / n : Math.max(pairs / n, 1 - 1 / pairs);
-  return sent * share * Math.max(USUAL_NETWORK_COSTS.msPerByte, 1000 / bytesPerSecond);
+  return sent * share * Math.max(DEFAULT_NETWORK_COSTS.msPerByte, 1000 / bytesPerSecond);
 }
 
 const ALL_REDUCES = [

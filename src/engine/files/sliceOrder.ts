@@ -5,13 +5,13 @@
  */
 import { loadData } from '../../jobs/index.ts';
 import type { Dataset } from '../../jobs/dataset.ts';
-import { sharedFileRangeOf, type ArrivingFile } from '../../jobs/storedFile.ts';
+import { sharedFileRangeOf, type IncomingFile } from '../../jobs/storedFile.ts';
 import { GlobalCursor } from '../../parallel/data/cursor.ts';
 import { initialTrainingProgress, type TrainingProgress } from '../../parallel/recovery/progress.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { isPipelineJob } from '../../spec/pipeline.ts';
 import { DataError } from '../../util/errors.ts';
-import { stepDutiesAfter, heldOutSampleOrder, evaluationIntervalSteps } from '../tasks/evaluation.ts';
+import { evaluationDueAfterStep, heldOutSampleOrder, evaluationIntervalSteps } from '../tasks/evaluation.ts';
 import type { SharedFileSlices } from './sharedFileSlices.ts';
 
 export interface SliceOrder {
@@ -46,7 +46,7 @@ export async function determineSliceOrder(
   const isMeasuring = job.measure !== null || job.codec === 'auto';
   if (job.job !== 'images' || isPipelineJob(job) || isMeasuring) return all;
   const order = new Set<number>();
-  const numbers = new Map<ArrivingFile, number>();
+  const numbers = new Map<IncomingFile, number>();
   const need = (file: number, start: number, end: number): void => {
     for (const slice of shared.slicesOf(file, start, end)) order.add(slice);
   };
@@ -56,7 +56,7 @@ export async function determineSliceOrder(
       return one.place.file.range(start, end);
     };
     // With `range`, a preview of a picture asks only for the bytes that it needs.
-    const file: ArrivingFile = { ...one.place.file, range, has: () => false };
+    const file: IncomingFile = { ...one.place.file, range, has: () => false };
     numbers.set(file, at);
     return { ...one, place: { in: 'shared', file } as const, blob: () => range(0, one.size) };
   });
@@ -95,7 +95,7 @@ function* restOfEpoch(
   let tested = 0;
   for (let { step, position } = from; ; step++) {
     // Before its first step, a continued run evaluates its state, if an evaluation is due.
-    const { samples } = stepDutiesAfter({ ...from, step, position, evaluateEvery }, plan, step >= last);
+    const { samples } = evaluationDueAfterStep({ ...from, step, position, evaluateEvery }, plan, step >= last);
     for (; tested < Math.min(samples, totals.test); tested++) yield ['test', heldOut[tested]!];
     if (step >= last || position.epoch > from.position.epoch) return;
     const { indices, next } = cursor.windowAt(position, window);

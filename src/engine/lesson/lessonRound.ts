@@ -7,7 +7,7 @@ import { chunkRange, ringStepCount, ringTransfersAt } from '../../collectives/pl
 import {
   lessonNumbersPerRank,
   type LessonAlgorithm,
-  type LessonOrder,
+  type LessonCommand,
   type LessonRound,
   type LessonState,
   type LessonStep,
@@ -93,7 +93,7 @@ export function roundAfterSteps(round: LessonRound, steps: number): LessonRound 
  * Returns the milliseconds from the round's first step to the end of the latest step. Time spent
  * waiting for users is not included.
  */
-export function roundDurationMs({ steps }: LessonRound): number {
+export function lessonRoundMs({ steps }: LessonRound): number {
   return Math.max(0, ...steps.flatMap(({ endedAt }) => endedAt));
 }
 
@@ -178,7 +178,7 @@ function beginRound(number: number, mode: LessonAlgorithm, numbers: readonly num
 }
 
 /** Returns the state after an order. Orders to take steps are handled by {@link stateAfterStep}. */
-export function applyLessonOrder(before: LessonState, order: Exclude<LessonOrder, { type: 'steps' }>): LessonState {
+export function applyLessonCommand(before: LessonState, order: Exclude<LessonCommand, { type: 'steps' }>): LessonState {
   const state = { ...before, version: before.version + 1 };
   const { round, numbers, members } = state;
   switch (order.type) {

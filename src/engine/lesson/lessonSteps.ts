@@ -5,7 +5,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { lessonNumbersPerRank, type LessonState } from '../../protocol/lesson.ts';
 import type { Clock } from '../../util/clock.ts';
-import { roundDurationMs, lessonMovesAt, roundStepCount, stateAfterStep } from './lessonRound.ts';
+import { lessonRoundMs, lessonMovesAt, roundStepCount, stateAfterStep } from './lessonRound.ts';
 
 interface StepsOptions {
   group: ProcessGroup;
@@ -38,7 +38,7 @@ export async function takeLessonSteps(options: StepsOptions): Promise<void> {
   const { round, slow } = state;
   const { n, mode, steps } = round;
   const { rank } = group;
-  const began = clock.now() - roundDurationMs(round);
+  const began = clock.now() - lessonRoundMs(round);
   const now = (): number => Math.round(clock.now() - began);
   const lineMs = slow?.rank === rank ? slow.seconds * 1000 : 0;
   // In a round no rank sends more than 2n messages, and a slow line delays each of them by

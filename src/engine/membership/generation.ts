@@ -7,7 +7,7 @@ import type { Pulse, RosterEntry } from '../../protocol/room.ts';
 import { isWorkingOrAwaitsWork } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { asError } from '../../util/errors.ts';
-import { upperFirst } from '../../util/text.ts';
+import { capitalizeFirst } from '../../util/text.ts';
 import type { LocalRank } from '../../protocol/seating.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Link } from '../../transport/link.ts';
@@ -112,7 +112,7 @@ export function activityOfRanks(
       .map((rank) => {
         const pulse = pulses.get(members[rank]!.member);
         const awaited = members.flatMap(({ member }, one) => (pulse?.awaits?.includes(member) ? [nameOf(one)] : []));
-        return `${upperFirst(nameOf(rank))} ${deedOf(pulse, awaited)}.`;
+        return `${capitalizeFirst(nameOf(rank))} ${deedOf(pulse, awaited)}.`;
       })
       .join(' '),
   };

@@ -24,7 +24,7 @@
 import type { IceServer } from '../../protocol/control.ts';
 import { isPeerSignal, type LinkSignal } from '../../protocol/linkSignal.ts';
 import { SERVER_LINK_PATH } from '../../protocol/serverLink.ts';
-import { untilFirstFrame, performHandshake } from '../../transport/handshake.ts';
+import { waitForFirstFrame, performHandshake } from '../../transport/handshake.ts';
 import type { Link } from '../../transport/link.ts';
 import type { PeerAttempt } from '../../transport/peerLink.ts';
 import { SharedLink } from '../../transport/sharedLink.ts';
@@ -514,7 +514,7 @@ export class GenerationLink {
       );
       if (!isLinked) continue;
       // The other end's greeting shows that the connection is open at that end, too.
-      await untilFirstFrame(opened.view);
+      await waitForFirstFrame(opened.view);
       return this.#keep(opened);
     }
     if (opened.view.state === 'closed') throw new PeerGoneError('The connection is closed.');

@@ -9,7 +9,7 @@ import {
   type ActivityReport,
   LINE_DELAY_BYTES,
   MAX_LINE_DELAY_MS,
-  pulseFromActivity,
+  pulseOfActiveRank,
 } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 
@@ -155,7 +155,7 @@ export class ThreadWatch {
     if (this.#isAsked) this.#unanswered += 1;
     this.#isAsked = true;
     const isSilent = this.#unanswered >= SILENT_QUESTIONS;
-    return { ...pulseFromActivity(this.#report), isSilent, ...(isSilent && { ms: this.#unanswered * intervalMs }) };
+    return { ...pulseOfActiveRank(this.#report), isSilent, ...(isSilent && { ms: this.#unanswered * intervalMs }) };
   }
 }
 

@@ -74,7 +74,7 @@ export class ReadyAnnouncer {
 
   /** Call it for each message about the room. */
   follow(room: RoomMessage, member: string): void {
-    if (isCounted(room, member)) this.forget();
+    if (isCountedReady(room, member)) this.forget();
     // The other ranks wait anyway, so this rank takes part even without the whole state.
     if (room.phase === 'PAUSED') this.#becomeReady();
   }
@@ -114,6 +114,6 @@ export class ReadyAnnouncer {
 }
 
 /** Returns whether the room counts `member` as ready. */
-export function isCounted(room: Pick<RoomMessage, 'members'> | null, member: string): boolean {
+export function isCountedReady(room: Pick<RoomMessage, 'members'> | null, member: string): boolean {
   return room?.members.some((one) => one.member === member && one.device !== null) ?? false;
 }

@@ -5,7 +5,7 @@
 import { parseControlMessage, SIGNALING_PATH, type ClientMessage, type ServerMessage } from '../../protocol/control.ts';
 import { DeltaDecoder } from '../../protocol/deltaDecoder.ts';
 import { SentMessage } from '../../protocol/deltas.ts';
-import { type ThreadActivity, pulseFromActivity } from '../../util/activity.ts';
+import { type ThreadActivity, pulseOfActiveRank } from '../../util/activity.ts';
 import { withinDeadline } from '../../util/deadline.ts';
 import { deferred } from '../../util/deferred.ts';
 import { errorMessageOf, SignalingError } from '../../util/errors.ts';
@@ -60,7 +60,7 @@ export class SignalingClient {
       clock,
       today,
       send: (message) => this.send(message),
-      pulse: () => pulseFromActivity(activity.report),
+      pulse: () => pulseOfActiveRank(activity.report),
       bytes: () => activity.report.bytes,
       onlost: () => this.#lose('The signaling server no longer answers.'),
     });

@@ -25,7 +25,7 @@ import { exportStagedModel } from './modelExport.ts';
 import { checkStagedWeights, importStagedModel } from './modelImport.ts';
 import type { PipelineTask } from '../pipeline/pipelineTask.ts';
 import type { OutputsWorld, RunOutputs, StagedWorld } from '../pipeline/stagedWorld.ts';
-import { writeTextOverStages, type TextModelData } from './stageTexts.ts';
+import { generateTextOverStages, type TextModelData } from './stageTexts.ts';
 
 export type PipelineQuery = Extract<EngineCommand, { type: 'generate' | 'export' }>;
 
@@ -63,7 +63,7 @@ export class PipelineOutputs implements RunOutputs {
     this.#text = text && { ...text, seed: job.seed };
     const { prompt } = job.gpt;
     const sample = (): Promise<string | null> =>
-      writeTextOverStages(this.#here, this.#text!, sampleTextRequest(prompt));
+      generateTextOverStages(this.#here, this.#text!, sampleTextRequest(prompt));
     this.#samples = text && new SampleTextWriter({ sample, prompt, bigramLoss: text.bigramLoss }, emit, []);
     if (weights) checkStagedWeights(weights, this.#entries);
   }
@@ -151,7 +151,7 @@ export class PipelineOutputs implements RunOutputs {
   /** Every rank must call it. */
   async #answer(query: PipelineQuery, rank: number, steps: number): Promise<EngineEvent> {
     if (query.type === 'generate') {
-      const text = this.#text && (await writeTextOverStages(this.#here, this.#text, query));
+      const text = this.#text && (await generateTextOverStages(this.#here, this.#text, query));
       return { type: 'generated', id: query.id, answer: text === null ? null : { text, steps } };
     }
     return { type: 'exported', id: query.id, ...(await this.#export(steps, rank)) };

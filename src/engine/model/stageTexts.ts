@@ -8,13 +8,13 @@ import {
   createTokenLayer,
   tokenLogits,
   type TokenForward,
-  type TokenLayer,
+  type SingleTokenLayer,
   type Tokenizer,
 } from '../../jobs/index.ts';
 import type { GptNetworkSize } from '../../jobs/gpt/shapes.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { PIPELINE_TIMEOUT_MS } from '../../parallel/pipeline/pipelineStage.ts';
-import { systemClock, Yielder } from '../../util/clock.ts';
+import { systemClock, EventLoopYielder } from '../../util/clock.ts';
 import { continueText, COMPUTE_STRETCH_MS, type TextRequest } from '../tasks/continueText.ts';
 import type { PipelineModelStage } from '../pipeline/pipelineModelStage.ts';
 import type { StagedWorld } from '../pipeline/stagedWorld.ts';
@@ -38,7 +38,7 @@ const options = { tag: 1024, timeoutMs: PIPELINE_TIMEOUT_MS };
  *
  * @returns the text, on every rank; `null` if weights are NaN or infinite.
  */
-export async function writeTextOverStages(
+export async function generateTextOverStages(
   { group, grid, stage }: StagedWorld,
   model: TextModelData,
   request: TextRequest,
@@ -94,7 +94,7 @@ async function follow(pipeline: ProcessGroup, own: readonly StageLayer[], size: 
   const { rank, ranks } = pipeline;
   const layers = own.map(({ name, values }) => createTokenLayer(name, values, size));
   const isLast = rank === ranks.length - 1;
-  const yielder = new Yielder(systemClock, COMPUTE_STRETCH_MS);
+  const yielder = new EventLoopYielder(systemClock, COMPUTE_STRETCH_MS);
   for (;;) {
     const message = new Float32Array(1 + size.width);
     await pipeline.recv(message, ranks[rank - 1], options);
@@ -107,7 +107,7 @@ async function follow(pipeline: ProcessGroup, own: readonly StageLayer[], size: 
   }
 }
 
-function through(layers: readonly TokenLayer[], x: Float32Array, place: number): Float32Array {
+function through(layers: readonly SingleTokenLayer[], x: Float32Array, place: number): Float32Array {
   return layers.reduce((value, layer) => layer(value, place), x);
 }
 

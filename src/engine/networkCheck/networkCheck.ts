@@ -13,7 +13,7 @@ import {
   type NetworkCheckResult,
   type LinkSpeed,
   type NetworkReport,
-  type PairReport,
+  type NetworkCheckPairReport,
 } from '../../protocol/networkCheck.ts';
 import type { LinkRoute } from '../../protocol/runEvents.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
@@ -66,7 +66,7 @@ export interface NetworkCheckOptions {
 
 /** Another tab of the room, and the attempts to link to it. */
 interface Partner {
-  readonly report: PairReport;
+  readonly report: NetworkCheckPairReport;
   readonly attempts: PeerAttempt[];
 }
 
@@ -293,7 +293,12 @@ export class NetworkCheck {
     for (const [id, { report }] of this.#partners) {
       if (report.name === name && !this.#members.some((one) => one.member === id)) this.#partners.delete(id);
     }
-    const report: PairReport = { name, isSameBrowser: this.#isSameBrowser(peer), direct: RUNNING, server: RUNNING };
+    const report: NetworkCheckPairReport = {
+      name,
+      isSameBrowser: this.#isSameBrowser(peer),
+      direct: RUNNING,
+      server: RUNNING,
+    };
     this.#partners.set(member, { report, attempts });
     const gone = [...this.#partners.keys()].filter((id) => !this.#members.some((one) => one.member === id));
     for (const id of gone.slice(0, -MAX_NETWORK_CHECK_PARTNERS)) this.#partners.delete(id);
@@ -307,7 +312,7 @@ export class NetworkCheck {
     const attempts: PeerAttempt[] = [];
     const onsignal = (signal: LinkSignal): void =>
       this.#client?.send({ type: 'signal', generation: NETWORK_CHECK_GENERATION, to: peer.member, attempt: 0, signal });
-    const change = (changes: Partial<PairReport>): void => {
+    const change = (changes: Partial<NetworkCheckPairReport>): void => {
       const partner = this.#partners.get(peer.member);
       if (partner?.attempts !== attempts) return;
       this.#partners.set(peer.member, { attempts, report: { ...partner.report, ...changes } });

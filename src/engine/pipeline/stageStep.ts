@@ -20,9 +20,9 @@ import type { RunState } from '../storage/runState.ts';
 import type { HeldOutTask } from '../tasks/evaluation.ts';
 import { compareDataHashes } from '../training/data/compareDataHashes.ts';
 import { ContentComparison } from '../training/data/compareContents.ts';
-import type { PlannedStep, RankStep, TakenStep } from '../training/rankStep.ts';
+import type { PlannedStep, RankStep, RankStepOutcome } from '../training/rankStep.ts';
 import { upcomingSamples } from '../training/data/sampleAssigner.ts';
-import { RunProgress, type EnteredRank, type ScheduledSamples } from '../training/runProgress.ts';
+import { RunProgress, type EnteringRankFacts, type ScheduledSamples } from '../training/runProgress.ts';
 import { RunStats } from '../training/telemetry/runStats.ts';
 import { agreeOnLayerCut } from './cutModel.ts';
 import { HeldStages, type AgreedStageState } from './heldStages.ts';
@@ -137,7 +137,7 @@ export class StageStep implements RankStep {
    *
    * @throws (rejects) UsageError if a new model cannot be cut.
    */
-  async agree(group: ProcessGroup): Promise<readonly EnteredRank[]> {
+  async agree(group: ProcessGroup): Promise<readonly EnteringRankFacts[]> {
     const { plan, task, tabBytes } = this.#options;
     // With a large model, SYNCING takes longer than its usual timeout.
     group.timeoutMs = PIPELINE_TIMEOUT_MS;
@@ -267,7 +267,7 @@ export class StageStep implements RankStep {
     learningRate: number,
     { indices, epoch }: SampleWindow,
     applied: (loss: number, samples: number) => void,
-  ): Promise<TakenStep> {
+  ): Promise<RankStepOutcome> {
     const { clock, emit, plan, checkDevice, outputs, activity } = this.#options;
     const { grid } = this.#agreed;
     const { stage } = this.#held;

@@ -25,7 +25,13 @@ import type { ModelWeightsCopy, TrainedModel } from '../model/modelFiles.ts';
 import type { PipelineOutputs } from '../model/pipelineOutputs.ts';
 import type { RunState } from '../storage/runState.ts';
 import { OwnDataShard } from '../training/data/ownDataShard.ts';
-import { buildRank, dataLoadOptions, sampleFactsOfTask, type BuiltRank, type RunRankOptions } from './buildRank.ts';
+import {
+  buildModelAndTask,
+  dataLoadOptions,
+  sampleFactsOfTask,
+  type BuiltRank,
+  type RunRankOptions,
+} from './buildModelAndTask.ts';
 
 /**
  * Timeout of collectives in SYNCING, in milliseconds. The timeout starts again while all other
@@ -100,7 +106,7 @@ export class Run {
    * the model is built later. If ranks distribute the files, this rank receives them in `enter`. If
    * each rank has data of its own, ranks first agree on the facts about their data in `enter`.
    *
-   * @throws (rejects) as `buildRank`.
+   * @throws (rejects) as `buildModelAndTask`.
    */
   static async prepare(options: RunOptions): Promise<Run> {
     const run = new Run(options);
@@ -115,7 +121,7 @@ export class Run {
    * Builds the model if the data has been loaded, because other ranks would have to wait if it were
    * built only in `enter`.
    *
-   * @throws (rejects) as `buildRank`.
+   * @throws (rejects) as `buildModelAndTask`.
    */
   async prepareAhead(): Promise<void> {
     const hasData = this.#shard ? this.#reached !== null : (this.#fileDistribution?.canOpen ?? true);
@@ -355,7 +361,7 @@ export class Run {
   #build(): Promise<BuiltRank> {
     if (this.#building) return this.#building;
     const { carryOver } = this.#options;
-    const building: Promise<BuiltRank> = buildRank({
+    const building: Promise<BuiltRank> = buildModelAndTask({
       ...this.#options,
       shard: this.#shard,
       from: this.#from,

@@ -4,7 +4,7 @@
  */
 import { sampleTokens, type TokenForward, type Tokenizer } from '../../jobs/index.ts';
 import { mixSeed } from '../../util/rng.ts';
-import { systemClock, Yielder } from '../../util/clock.ts';
+import { systemClock, EventLoopYielder } from '../../util/clock.ts';
 
 /** Number of tokens that are added to a prompt: a few lines of text. */
 const LENGTH = 160;
@@ -40,7 +40,7 @@ export async function continueText(
   const start = known.length > 0 ? known : Uint16Array.of(0);
   const tokens = sampleTokens(forward, { context }, start, { temperature, seed: mixSeed(seed, SAMPLE_WORD) });
   const written: number[] = [];
-  const yielder = new Yielder(systemClock, COMPUTE_STRETCH_MS);
+  const yielder = new EventLoopYielder(systemClock, COMPUTE_STRETCH_MS);
   while (written.length < LENGTH) {
     written.push((await tokens.next()).value);
     await yielder.yieldIfDue();

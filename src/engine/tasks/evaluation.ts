@@ -9,7 +9,7 @@ import type { ConfusionMatrix } from '../../protocol/confusion.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { MetricValues } from '../../spec/measures.ts';
-import type { Yielder } from '../../util/clock.ts';
+import type { EventLoopYielder } from '../../util/clock.ts';
 import { permutation } from '../../util/rng.ts';
 import type { TrainingTask } from './task.ts';
 
@@ -39,14 +39,14 @@ const TIMED_STEPS = 400;
  */
 const LEAST_SAMPLES = 32;
 
-export interface StepDuties {
+export interface DueEvaluation {
   /** The number of held-out samples to evaluate. */
   samples: number;
   /** Whether ranks must compare their states. */
   comparison: boolean;
 }
 
-export const NO_STEP_DUTIES: StepDuties = { samples: 0, comparison: false };
+export const NO_DUE_EVALUATION: DueEvaluation = { samples: 0, comparison: false };
 
 /**
  * Returns the duties after the latest step. Without `patience`, there are early evaluations after
@@ -54,12 +54,12 @@ export const NO_STEP_DUTIES: StepDuties = { samples: 0, comparison: false };
  * Early evaluations use fewer samples, so that evaluation always takes a small part of the time.
  * The number of samples grows with the steps, from at least {@link LEAST_SAMPLES}.
  */
-export function stepDutiesAfter(
+export function evaluationDueAfterStep(
   { step, position, evaluateEvery }: TrainingProgress,
   { hashEvery, patience }: Pick<TrainingPlan, 'hashEvery' | 'patience'>,
   isOver: boolean,
-): StepDuties {
-  if (step === 0) return NO_STEP_DUTIES;
+): DueEvaluation {
+  if (step === 0) return NO_DUE_EVALUATION;
   const endsEpoch = position.offset === 0;
   // With `patience`, every evaluation uses all samples, because losses over different numbers of
   // samples cannot be compared.
@@ -91,7 +91,7 @@ export function evaluationIntervalSteps(
   return Math.min(stepsPerEpoch, Math.max(leastSteps, Math.ceil(steps / perRun)));
 }
 
-export function mergeStepDuties(a: StepDuties, b: StepDuties): StepDuties {
+export function mergeDueEvaluations(a: DueEvaluation, b: DueEvaluation): DueEvaluation {
   return { samples: Math.max(a.samples, b.samples), comparison: a.comparison || b.comparison };
 }
 
@@ -125,7 +125,7 @@ export interface HeldOutTask extends Pick<
 interface HeldOutEvaluationsOptions {
   task: HeldOutTask;
   plan: TrainingPlan;
-  yielder: Yielder;
+  yielder: EventLoopYielder;
   emit: (event: EngineEvent) => void | Promise<void>;
   /** See `LoopOptions`. */
   keepBest?: () => Promise<void>;

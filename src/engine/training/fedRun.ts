@@ -1,6 +1,6 @@
 /** The state of a run as newcomers receive it while the run trains. */
 import { codecByName, encodedBytes } from '../../collectives/codecs.ts';
-import { ddpStateFromParts, ddpStateToParts, type StateHead } from '../../parallel/recovery/ddpState.ts';
+import { ddpStateFromParts, ddpStateToParts, type DdpStateHead } from '../../parallel/recovery/ddpState.ts';
 import { StateFeed, type FedReplica } from '../../parallel/recovery/stateFeed.ts';
 import type { EngineEvent, StateReceiveProgress } from '../../protocol/events.ts';
 import { CODEC_NAMES, isCollectiveCodec } from '../../spec/codecs.ts';
@@ -37,7 +37,7 @@ interface FeedOptions {
 }
 
 /** Returns a rank's part in feeds, or `null` if no rank of the run has the whole state. */
-export function stateFeedOf(run: FedRun, { plan, clock, emit }: FeedOptions): StateFeed<StateHead> | null {
+export function stateFeedOf(run: FedRun, { plan, clock, emit }: FeedOptions): StateFeed<DdpStateHead> | null {
   const { strategy, progress } = run;
   const { elastic } = strategy;
   if (elastic === null || plan.shardOptimizer) return null;
@@ -62,7 +62,7 @@ export function stateFeedOf(run: FedRun, { plan, clock, emit }: FeedOptions): St
         return { progress: at, ...ddpStateToParts(replica) };
       },
       load: ({ progress: at, ...parts }) => run.load({ progress: at, replica: ddpStateFromParts(parts) }),
-      get repeater(): FedReplica<StateHead>['repeater'] {
+      get repeater(): FedReplica<DdpStateHead>['repeater'] {
         const { repeater } = elastic;
         return (
           repeater && {

@@ -11,7 +11,7 @@ import type { RunResult } from '../../protocol/runResult.ts';
 import type { JobCodecName } from '../../spec/codecs.ts';
 import type { PipelineStepTimes } from '../../telemetry/stepLane.ts';
 import type { HeldOutTask } from '../tasks/evaluation.ts';
-import type { EnteredRank, RunProgress, ScheduledSamples } from './runProgress.ts';
+import type { EnteringRankFacts, RunProgress, ScheduledSamples } from './runProgress.ts';
 import type { RunStats } from './telemetry/runStats.ts';
 
 /** The next step, before it is taken. */
@@ -28,10 +28,10 @@ export interface PlannedStep {
    * @param applied called synchronously when the step is applied, with a mean loss and the number
    *   of its samples.
    */
-  take(learningRate: number, applied: (loss: number, samples: number) => void): Promise<TakenStep>;
+  take(learningRate: number, applied: (loss: number, samples: number) => void): Promise<RankStepOutcome>;
 }
 
-export interface TakenStep {
+export interface RankStepOutcome {
   report: StepReport;
   /** Milliseconds until the samples of the step were read. */
   data: number;
@@ -60,7 +60,7 @@ export interface RankStep {
    *
    * @returns a description of each rank before the agreement.
    */
-  agree(group: ProcessGroup): Promise<readonly EnteredRank[]>;
+  agree(group: ProcessGroup): Promise<readonly EnteringRankFacts[]>;
   /**
    * Receives what this rank needs for the steps in this world.
    *

@@ -29,8 +29,8 @@ import { WorkBalance, type MeasuredPass } from './data/workBalance.ts';
 import { stateFeedOf } from './fedRun.ts';
 import { MethodTest } from './measuring/methodTest.ts';
 import { RangeTest } from './measuring/rangeTest.ts';
-import type { PlannedStep, RankStep, TakenStep } from './rankStep.ts';
-import { RunProgress, type EnteredRank } from './runProgress.ts';
+import type { PlannedStep, RankStep, RankStepOutcome } from './rankStep.ts';
+import { RunProgress, type EnteringRankFacts } from './runProgress.ts';
 import { createRunStrategy, type RunStrategy } from './runStrategy.ts';
 import { RunStats } from './telemetry/runStats.ts';
 import { passOptions, warmUpPasses } from './warmUp.ts';
@@ -171,7 +171,7 @@ export class ReplicaStep implements RankStep {
     this.progress.load(progress);
   }
 
-  async agree(group: ProcessGroup): Promise<readonly EnteredRank[]> {
+  async agree(group: ProcessGroup): Promise<readonly EnteringRankFacts[]> {
     const { plan } = this.#options;
     const { strategy, samples, progress } = this;
     const { elastic } = strategy;
@@ -271,7 +271,7 @@ export class ReplicaStep implements RankStep {
     learningRate: number,
     { window, indices, passes }: StepAssignment,
     applied: (loss: number, samples: number) => void,
-  ): Promise<TakenStep> {
+  ): Promise<RankStepOutcome> {
     const { task, clock, texts } = this.#options;
     const { elastic, accumulator } = this.strategy;
     const optionsOf = (samples: Uint32Array) => ({

@@ -8,15 +8,15 @@ import {
   recordAppliedStep,
   initialTrainingProgress,
   type TrainingProgress,
-  type RunBounds,
+  type RunLimits,
 } from '../../parallel/recovery/progress.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import {
-  stepDutiesAfter,
-  mergeStepDuties,
-  NO_STEP_DUTIES,
+  evaluationDueAfterStep,
+  mergeDueEvaluations,
+  NO_DUE_EVALUATION,
   evaluationIntervalSteps,
-  type StepDuties,
+  type DueEvaluation,
 } from '../tasks/evaluation.ts';
 import type { SampleAssigner } from './data/sampleAssigner.ts';
 import { METHOD_TEST_BOUNDS } from './measuring/methodTest.ts';
@@ -30,7 +30,7 @@ export interface ScheduledSamples {
 }
 
 /** Facts about a rank that enters a world. */
-export interface EnteredRank {
+export interface EnteringRankFacts {
   isFresh: boolean;
   step: number;
   note: { isDue: boolean };
@@ -43,9 +43,9 @@ export class RunProgress {
    */
   readonly now: TrainingProgress = initialTrainingProgress();
   readonly #plan: TrainingPlan;
-  readonly #bounds: RunBounds;
+  readonly #bounds: RunLimits;
   readonly #rangeTest: RangeTest | null;
-  #due: StepDuties = NO_STEP_DUTIES;
+  #due: DueEvaluation = NO_DUE_EVALUATION;
 
   constructor(plan: TrainingPlan, rangeTest: RangeTest | null) {
     this.#plan = plan;
@@ -66,7 +66,7 @@ export class RunProgress {
   }
 
   /** The duties that remain after the latest step. */
-  get due(): StepDuties {
+  get due(): DueEvaluation {
     return this.#due;
   }
 
@@ -90,7 +90,7 @@ export class RunProgress {
     const last = this.totalSteps(samples);
     for (let i = 1; i <= Math.min(steps, ofEpoch, last - step); i++) {
       const after = { ...this.now, step: step + i, position: { ...position, offset: i === ofEpoch ? 0 : 1 } };
-      const { samples: due } = stepDutiesAfter(after, this.#plan, step + i === last);
+      const { samples: due } = evaluationDueAfterStep(after, this.#plan, step + i === last);
       if (due > 0) return due;
     }
     return 0;
@@ -110,26 +110,26 @@ export class RunProgress {
    * latest step, possibly again, in three cases: the run is over; duties remain on a rank that has
    * applied the step; or a rank with a state has applied all steps except the latest.
    */
-  enter(ranks: readonly EnteredRank[], samples: ScheduledSamples): void {
+  enter(ranks: readonly EnteringRankFacts[], samples: ScheduledSamples): void {
     this.#schedule(samples);
     const { step } = this.now;
     const isAnyoneDue = ranks.some(
       (rank) => !rank.isFresh && (rank.step === step ? rank.note.isDue : rank.step === step - 1),
     );
     // A rank that joins after the final step needs a result, too.
-    this.#due = this.isOver || isAnyoneDue ? this.#dutiesNow : NO_STEP_DUTIES;
+    this.#due = this.isOver || isAnyoneDue ? this.#dutiesNow : NO_DUE_EVALUATION;
   }
 
   /** Called when a step is applied; the next step begins at `next`. */
   applied(generation: number, next: CursorPosition, trainedMs: number): void {
     recordAppliedStep(this.now, generation, next);
     this.now.trainedMs = trainedMs;
-    this.#due = mergeStepDuties(this.#due, this.#dutiesNow);
+    this.#due = mergeDueEvaluations(this.#due, this.#dutiesNow);
   }
 
   /** Called when all duties are done. */
   fulfilled(): void {
-    this.#due = NO_STEP_DUTIES;
+    this.#due = NO_DUE_EVALUATION;
   }
 
   /** Determines the interval between evaluations, in the first world of a run only. */
@@ -144,8 +144,8 @@ export class RunProgress {
     );
   }
 
-  get #dutiesNow(): StepDuties {
-    return stepDutiesAfter(this.now, this.#plan, this.hasNoStepsLeft);
+  get #dutiesNow(): DueEvaluation {
+    return evaluationDueAfterStep(this.now, this.#plan, this.hasNoStepsLeft);
   }
 
   get #hasExploded(): boolean {

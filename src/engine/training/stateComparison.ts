@@ -7,7 +7,7 @@ import type { RankStatistics } from '../../protocol/runEvents.ts';
 import { isElasticJob } from '../../spec/job.ts';
 import { type TrainingPlan } from '../../spec/plan.ts';
 import { DivergenceError, MismatchError } from '../../util/errors.ts';
-import { dissenters } from '../../util/majority.ts';
+import { dissenters } from '../../util/mostFrequentVote.ts';
 import { nameRanks } from '../../util/text.ts';
 import type { RunStats } from './telemetry/runStats.ts';
 import type { StepTelemetry } from './telemetry/stepTelemetry.ts';

@@ -10,7 +10,7 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
-import { Yielder, type Clock } from '../../util/clock.ts';
+import { EventLoopYielder, type Clock } from '../../util/clock.ts';
 import { unlessAborted } from '../../util/deadline.ts';
 import { createDebugLog } from '../../util/debugLog.ts';
 import { UsageError } from '../../util/errors.ts';
@@ -18,7 +18,7 @@ import { hashOfArrays } from '../../util/hash.ts';
 import { servedPairsOf } from '../membership/transport.ts';
 import { LearningRateSchedule } from './learningRate.ts';
 import type { RankStep } from './rankStep.ts';
-import { RunDuties } from './runDuties.ts';
+import { WorkDueBetweenSteps } from './workDueBetweenSteps.ts';
 import { countGpuCommands } from './telemetry/countGpuCommands.ts';
 import { StepReporter } from './telemetry/stepReporter.ts';
 
@@ -58,8 +58,8 @@ export class TrainingLoop {
   readonly #options: LoopOptions;
   readonly #rate: LearningRateSchedule;
   readonly #reporter: StepReporter;
-  readonly #yielder: Yielder;
-  readonly #duties: RunDuties;
+  readonly #yielder: EventLoopYielder;
+  readonly #duties: WorkDueBetweenSteps;
   #world: TrainingWorld | null = null;
   #worlds = 0;
   /** Whether the model is too large for the ranks of this world. */
@@ -72,9 +72,9 @@ export class TrainingLoop {
     this.#options = options;
     this.#rate = new LearningRateSchedule(plan, clock);
     this.#reporter = new StepReporter(rank, options);
-    this.#yielder = new Yielder(clock, YIELD_MS);
+    this.#yielder = new EventLoopYielder(clock, YIELD_MS);
     const { telemetry } = this.#reporter;
-    this.#duties = new RunDuties(rank, { ...options, telemetry, yielder: this.#yielder });
+    this.#duties = new WorkDueBetweenSteps(rank, { ...options, telemetry, yielder: this.#yielder });
   }
 
   /** The number of applied steps. */

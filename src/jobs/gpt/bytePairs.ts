@@ -5,9 +5,9 @@
  * belongs to the word.
  */
 import { BYTE_TOKEN_COUNT, type Vocabulary } from '../../spec/vocabulary.ts';
-import { systemClock, Yielder, type Clock } from '../../util/clock.ts';
+import { systemClock, EventLoopYielder, type Clock } from '../../util/clock.ts';
 import { codePointsOf } from './text.ts';
-import type { Tokenizer, TokenReader, Tokens } from './tokenizer.ts';
+import type { Tokenizer, TextTokenizer, Tokens } from './tokenizer.ts';
 import { WordCounts } from './wordCounts.ts';
 
 /** Longest time without a yield, ms. */
@@ -33,7 +33,7 @@ export class BytePairTokenizer implements Tokenizer {
    * twice.
    */
   static async of(words: WordCounts, vocabulary: number, clock: Clock = systemClock): Promise<BytePairTokenizer> {
-    const yielder = new Yielder(clock, STRETCH_MS);
+    const yielder = new EventLoopYielder(clock, STRETCH_MS);
     const counts = await PairCounts.of(words, yielder);
     const pairs: [number, number][] = [];
     while (BYTE_TOKEN_COUNT + pairs.length < vocabulary) {
@@ -65,7 +65,7 @@ export class BytePairTokenizer implements Tokenizer {
   }
 
   async encodeWords(words: WordCounts, clock: Clock = systemClock): Promise<Uint16Array> {
-    const yielder = new Yielder(clock, STRETCH_MS);
+    const yielder = new EventLoopYielder(clock, STRETCH_MS);
     const encoded: number[][] = [];
     for (const number of words.counts.keys()) {
       encoded.push(this.#encodeWord(words.bytesOf(number)));
@@ -111,7 +111,7 @@ export class BytePairTokenizer implements Tokenizer {
 }
 
 /** Reads a text whose tokens are byte pairs. */
-export class BytePairTokenReader implements TokenReader {
+export class BytePairTokenReader implements TextTokenizer {
   readonly #words = new WordCounts();
   readonly #vocabulary: number;
 
@@ -171,7 +171,7 @@ class PairCounts {
     this.#occurrences = new Uint32Array(this.#tokens.length);
   }
 
-  static async of(words: WordCounts, yielder: Yielder): Promise<PairCounts> {
+  static async of(words: WordCounts, yielder: EventLoopYielder): Promise<PairCounts> {
     const counts = new PairCounts(words);
     for (const [number, count] of words.counts.entries()) {
       counts.#add(words.bytesOf(number), count);

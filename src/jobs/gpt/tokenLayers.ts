@@ -10,7 +10,7 @@ import { FEED_FORWARD_EXPANSION, RMS_NORM_EPSILON, type GptNetworkSize } from '.
  * Computes the output of a layer for the token at `place` in the context window. Tokens come in the
  * order of their places; a window begins again at place 0. `x` may be changed.
  */
-export type TokenLayer = (x: Float32Array, place: number) => Float32Array;
+export type SingleTokenLayer = (x: Float32Array, place: number) => Float32Array;
 
 type Weights = readonly Float32Array[];
 
@@ -26,7 +26,7 @@ export function embedToken(token: number, place: number, [table, positions]: Wei
  *
  * @param weights the layer's variables. They are read in every call.
  */
-export function createTokenLayer(name: string, weights: Weights, size: GptNetworkSize): TokenLayer {
+export function createTokenLayer(name: string, weights: Weights, size: GptNetworkSize): SingleTokenLayer {
   if (name === 'norm') return (x) => normalize(x, weights[0]!);
   return name.endsWith('.attention') ? attention(weights, size) : feedForward(weights, size);
 }
@@ -52,7 +52,7 @@ export function softmaxInPlace(values: Float32Array, scale: number): void {
   for (let i = 0; i < values.length; i++) values[i]! /= sum;
 }
 
-function feedForward([norm, expand, contract]: Weights, { width }: GptNetworkSize): TokenLayer {
+function feedForward([norm, expand, contract]: Weights, { width }: GptNetworkSize): SingleTokenLayer {
   return (x) => {
     const inner = product(normalize(x, norm!), expand!, FEED_FORWARD_EXPANSION * width);
     for (let k = 0; k < inner.length; k++) if (inner[k]! < 0) inner[k] = 0;
@@ -60,7 +60,7 @@ function feedForward([norm, expand, contract]: Weights, { width }: GptNetworkSiz
   };
 }
 
-function attention([norm, attend, project]: Weights, { width, heads, context }: GptNetworkSize): TokenLayer {
+function attention([norm, attend, project]: Weights, { width, heads, context }: GptNetworkSize): SingleTokenLayer {
   const keys = new Float32Array(context * width);
   const values = new Float32Array(context * width);
   const depth = width / heads;

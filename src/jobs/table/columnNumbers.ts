@@ -1,6 +1,6 @@
 /** Collects the numbers of a column. Numbers with different units are collected separately. */
 import type { DecimalMark } from '../../spec/preview.ts';
-import { mayBeGroupedNumber, numberWithoutUnit, type NumberWithUnit } from '../../formats/numbers.ts';
+import { mayHaveThousandsMark, numberWithoutUnit, type NumberWithUnit } from '../../formats/numbers.ts';
 import { isShareUnit, nameOfUnit } from '../../formats/units.ts';
 import { MAX_DATA_NUMBER } from '../../formats/moments.ts';
 
@@ -17,7 +17,7 @@ export interface FieldOccurrence extends FieldWithLine {
   times: number;
 }
 
-export interface ColumnDoubt {
+export interface ColumnProblem {
   place: FieldWithLine;
   /**
    * The second half of an error message about the field. The first half names the file, the line,
@@ -59,7 +59,7 @@ export class NumbersOfUnit {
     const mark = text.includes('.') ? 'point' : text.includes(',') ? 'comma' : null;
     const other = mark === 'point' ? 'comma' : 'point';
     this.fits[mark ?? 'comma'] += times;
-    if (mark === null || mayBeGroupedNumber(text)) this.fits[other] += times;
+    if (mark === null || mayHaveThousandsMark(text)) this.fits[other] += times;
     else this.strangers[other] ??= { field, line };
     if (mark !== null) this.marked[mark] ??= { field, line };
     this.#addNotation(text, { field, line, times });
@@ -121,7 +121,7 @@ export class NumbersOfUnit {
 }
 
 /** Returns a problem if numbers of a column have different units. */
-export function unitDoubt(numbers: readonly NumbersOfUnit[]): ColumnDoubt | null {
+export function problemOfMixedUnits(numbers: readonly NumbersOfUnit[]): ColumnProblem | null {
   const [usual, other] = numbers.toSorted((a, b) => b.count - a.count);
   if (usual === undefined || other === undefined) return null;
   const third = numbers.length > 2 || (usual.unit !== '' && other.unit !== '');

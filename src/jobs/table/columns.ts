@@ -15,10 +15,10 @@ import {
   numberWithoutUnit,
   type NumberWithUnit,
 } from '../../formats/numbers.ts';
-import { keyOfUnit, quantitiesOf } from '../../formats/units.ts';
+import { keyOfUnit, quantitiesOfUnit } from '../../formats/units.ts';
 import { firstConfusableNames } from '../../formats/classNames.ts';
 import { MAX_DATA_NUMBER } from '../../formats/moments.ts';
-import { NumbersOfUnit, unitDoubt, type ColumnDoubt, type FieldWithLine } from './columnNumbers.ts';
+import { NumbersOfUnit, problemOfMixedUnits, type ColumnProblem, type FieldWithLine } from './columnNumbers.ts';
 
 /** Maximum number of distinct words of a category. Each word is an input of the model. */
 export const MAX_CATEGORIES = 100;
@@ -87,7 +87,7 @@ export class TableColumn {
    * value}.
    */
   readonly #suspects = new Map<string, number>();
-  #doubt: ColumnDoubt | null = null;
+  #doubt: ColumnProblem | null = null;
   #reading: Reading | null = null;
   /**
    * Number of rows with each value, except markers. Counting stops when there are too many
@@ -205,7 +205,7 @@ export class TableColumn {
    */
   #isCoherent(withUnit: readonly NumbersOfUnit[]): boolean {
     if (this.#hasManyUnits) return false;
-    const quantities = withUnit.map(({ unit }) => quantitiesOf(unit));
+    const quantities = withUnit.map(({ unit }) => quantitiesOfUnit(unit));
     const isOfOneQuantity =
       quantities.length > 0 && quantities[0]!.some((one) => quantities.every((others) => others.includes(one)));
     if (isOfOneQuantity || withUnit.length === 0) return true;
@@ -323,7 +323,7 @@ export class TableColumn {
    * The first mistake in a column whose values are mostly numbers: a field that is not a number, or
    * has a different decimal mark or unit than the others.
    */
-  get #slip(): ColumnDoubt | null {
+  get #slip(): ColumnProblem | null {
     const { numbers, count, fits, strangers, word } = this.#read;
     const huge = earliest(numbers.map((one) => one.huge));
     if (huge !== null && !this.#isOfWords) {
@@ -345,7 +345,7 @@ export class TableColumn {
         const what = `has another decimal mark than the ${fits[usual]} other numbers of the column. Use the same decimal mark in all of them.`;
         return place && { place, what };
       }
-      return unitDoubt(numbers);
+      return problemOfMixedUnits(numbers);
     }
     return null;
   }

@@ -6,7 +6,7 @@
  * A cell is a number or a code. Codes stand for texts, such as the words of a category.
  */
 import { DECIMAL_MARKS, type DecimalMark } from '../../spec/preview.ts';
-import { systemClock, Yielder } from '../../util/clock.ts';
+import { systemClock, EventLoopYielder } from '../../util/clock.ts';
 import { PartialFile } from '../../formats/partialFile.ts';
 import { maxKeptSampleBytes } from '../sampleMemory.ts';
 
@@ -198,7 +198,7 @@ export class PackedRows {
 
   /** Yields the blocks in order. `first` is the first row of a block. */
   async *#views(): AsyncGenerator<{ block: Block; view: DataView; first: number }> {
-    const yielder = new Yielder(systemClock, STRETCH_MS);
+    const yielder = new EventLoopYielder(systemClock, STRETCH_MS);
     for (const [i, block] of this.#blocks.entries()) {
       const { at, stride, rows } = block;
       yield {

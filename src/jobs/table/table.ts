@@ -29,7 +29,7 @@ import {
   type TrainTestSplit,
 } from '../trainTestSplit.ts';
 import { addToMoments, emptyMoments } from '../../formats/moments.ts';
-import { checkTableFacts, taskForTarget } from './tableAgreement.ts';
+import { checkTableFacts, tableTaskForTarget } from './tableAgreement.ts';
 import { ColumnReader } from './columnReader.ts';
 import { NUMBER_CELL_CODE, PackedRows, type PackedRow } from './packedRows.ts';
 import { TableEncoding, numbersOfTexts, TableDataset, type ColumnTexts } from './tableDataset.ts';
@@ -514,7 +514,7 @@ function classNameOf(value: string, { kind, mark }: Pick<TableColumn, 'kind' | '
 }
 
 function taskOfColumn(column: TableColumn, job: TableJob): TaskName | null {
-  return taskForTarget(column.kind, classesOf(column), job);
+  return tableTaskForTarget(column.kind, classesOf(column), job);
 }
 
 /** Splits the labelled rows, each class in the same proportion. */

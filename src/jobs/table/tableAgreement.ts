@@ -4,11 +4,11 @@
  */
 import { fieldProblemSentence } from '../../spec/fields.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { unfitLossOrMetric, type TaskName } from '../../spec/measures.ts';
+import { lossOrMetricProblem, type TaskName } from '../../spec/measures.ts';
 import type { DecimalMark } from '../../spec/preview.ts';
 import type { ColumnFacts, TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
-import { majority } from '../../util/majority.ts';
+import { mostFrequentVote } from '../../util/mostFrequentVote.ts';
 import { nameRanks } from '../../util/text.ts';
 import { isShareUnit, keyOfUnit, nameOfUnit } from '../../formats/units.ts';
 import { MAX_CATEGORIES } from './columns.ts';
@@ -46,7 +46,7 @@ export function targetColumnOf({ columns, target }: TableFacts): ColumnFacts {
  * @param classes the values of the target, each with its number of rows; `null` if there are too
  *   many.
  */
-export function taskForTarget(
+export function tableTaskForTarget(
   kind: ColumnFacts['kind'],
   classes: ReadonlyMap<string, number> | null,
   { task }: Pick<JobSpec, 'task'>,
@@ -99,7 +99,7 @@ export function checkTableFacts(
   }
   if (task !== 'regression' && target.kind === 'category')
     checkNoConfusableClasses(`${name}, ${column}`, target.values!);
-  const unfit = unfitLossOrMetric(job, task!);
+  const unfit = lossOrMetricProblem(job, task!);
   if (unfit !== null) return fail(`, ${column}: the job has ${fieldProblemSentence(unfit)}.`);
   if (!isShard && task === 'regression' && target.moments.count > 0 && standardDeviation(target.moments) === 0) {
     return fail(`: ${column} has the same value in every training row. Choose another column to predict.`);
@@ -166,7 +166,7 @@ function markOfMost(columns: readonly ColumnFacts[]): DecimalMark | null {
 /** Returns the unit of most columns, or an empty object if no column has a unit. */
 function unitOfMost(columns: readonly ColumnFacts[]): Pick<ColumnFacts, 'unit'> {
   const units = columns.flatMap(({ unit }) => unit ?? []).sort();
-  const usual = majority(units.map(keyOfUnit));
+  const usual = mostFrequentVote(units.map(keyOfUnit));
   const unit = units.find((one) => keyOfUnit(one) === usual);
   return unit === undefined ? {} : { unit };
 }

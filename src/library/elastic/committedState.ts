@@ -4,7 +4,7 @@ import { copyOptimizerState, type Optimizer, type OptimizerState } from '../../o
 import type { ElasticSamplerState } from '../../parallel/data/elasticSampler.ts';
 import { initialTrainingProgress, type TrainingProgress } from '../../parallel/recovery/progress.ts';
 import type { StateParts } from '../../parallel/recovery/gatherSlices.ts';
-import type { FedReplica, ReachedState } from '../../parallel/recovery/stateFeed.ts';
+import type { FedReplica, StateWithProgress } from '../../parallel/recovery/stateFeed.ts';
 import { describeDdpModel } from '../../parallel/ddp/verifyModel.ts';
 import { createFlatLayout, rearrangeParameters, type FlatLayout } from '../../parallel/flat/buckets.ts';
 import { CommittedVariables } from '../../parallel/backward/committedVariables.ts';
@@ -13,10 +13,10 @@ import { optimizerLayouts } from '../../parallel/flat/optimizerLayout.ts';
 import { toFlatOptimizer } from '../../parallel/flat/optimizerOf.ts';
 import { errorMessageOf, UsageError } from '../../util/errors.ts';
 import { hashOfArrays } from '../../util/hash.ts';
-import { plainFieldsOf, type ElasticState } from './elasticState.ts';
+import { plainDataFieldsOf, type ElasticState } from './elasticState.ts';
 
 /** The parts of a commit other than its large arrays and its progress. */
-export interface CommitHead {
+export interface ElasticCommitHead {
   scalars: Float64Array<ArrayBuffer>;
   sampler: ElasticSamplerState | null;
   plain: Record<string, unknown>;
@@ -40,7 +40,7 @@ interface CommittedOptimizer {
 const NO_VARIABLES: ModelVariables = { model: null, parameters: [], buffers: [] };
 
 /** Returns a digest for each non-empty part of a commit. The keys are the names of the parts. */
-export function digestsOfCommitParts({ head, arrays }: StateParts<CommitHead>): Record<string, string> {
+export function digestsOfCommitParts({ head, arrays }: StateParts<ElasticCommitHead>): Record<string, string> {
   const [values, ...averages] = arrays;
   const optimizer = [head.scalars, ...averages];
   return Object.fromEntries([
@@ -50,11 +50,11 @@ export function digestsOfCommitParts({ head, arrays }: StateParts<CommitHead>): 
   ]) as Record<string, string>;
 }
 
-function dataOf({ sampler, plain }: CommitHead): Record<string, unknown> {
+function dataOf({ sampler, plain }: ElasticCommitHead): Record<string, unknown> {
   return { ...(sampler && { sampler }), ...plain };
 }
 
-export class CommittedState implements FedReplica<CommitHead> {
+export class CommittedState implements FedReplica<ElasticCommitHead> {
   /**
    * A newcomer cannot repeat the updates of this state, because each update is a commit. So
    * newcomers receive whole states.
@@ -146,13 +146,13 @@ export class CommittedState implements FedReplica<CommitHead> {
     this.#restoreOthers();
   }
 
-  get head(): CommitHead {
+  get head(): ElasticCommitHead {
     const scalars = this.#optimizer?.copy.scalars.slice() ?? new Float64Array();
     return { scalars, sampler: this.#sampler, plain: this.#plain };
   }
 
   /** Resolves with the latest commit: the variables, then the averages of the optimizer. */
-  async read(): Promise<ReachedState<CommitHead>> {
+  async read(): Promise<StateWithProgress<ElasticCommitHead>> {
     // These are copied before the first await, because the user's function may make the next commit
     // during it.
     const { head } = this;
@@ -162,7 +162,7 @@ export class CommittedState implements FedReplica<CommitHead> {
   }
 
   /** Replaces the commit and the state of this rank with those of another rank. */
-  load({ progress, head, arrays }: ReachedState<CommitHead>): void {
+  load({ progress, head, arrays }: StateWithProgress<ElasticCommitHead>): void {
     const { scalars, sampler, plain } = head;
     const [values, ...slots] = arrays;
     if (this.#optimizer) {
@@ -194,7 +194,7 @@ export class CommittedState implements FedReplica<CommitHead> {
   }
 
   #copyPlain(): void {
-    const names = plainFieldsOf(this.#state);
+    const names = plainDataFieldsOf(this.#state);
     const values = Object.fromEntries(names.map((name) => [name, Reflect.get(this.#state, name)]));
     let copy: Record<string, unknown>;
     try {

@@ -25,7 +25,7 @@ import { DEFAULT_INIT_TIMEOUT_MS } from '../initProcessGroup.ts';
 import { watchCurrentGpu } from '../device.ts';
 import { checkWorldSize, LibraryRoom, pageClosedError, type RoomSurroundings } from '../room.ts';
 import type { LocatedRoom, RoomOptions } from '../roomOptions.ts';
-import { CommittedState, type CommitHead } from './committedState.ts';
+import { CommittedState, type ElasticCommitHead } from './committedState.ts';
 import { connectElasticState, type ElasticState } from './elasticState.ts';
 import { digestOfCommit, synchronizeCommits } from './synchronize.ts';
 
@@ -62,7 +62,7 @@ export class ElasticJob<State extends ElasticState, Result> {
   readonly #outcome = deferred<Result>();
   readonly #committed: CommittedState;
   /** Sends the latest commit to newcomers. On a newcomer, receives it. */
-  readonly #feed: StateFeed<CommitHead>;
+  readonly #feed: StateFeed<ElasticCommitHead>;
   readonly #received: ReceivedSlices = [];
   #group: ProcessGroup | null = null;
   readonly #onprogress: ElasticOptions['onprogress'];

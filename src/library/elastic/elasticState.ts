@@ -85,7 +85,7 @@ export function connectElasticState(state: ElasticState, committer: Committer): 
 }
 
 /** Names of the fields with plain data, in alphabetical order. */
-export function plainFieldsOf(state: ElasticState): string[] {
+export function plainDataFieldsOf(state: ElasticState): string[] {
   return Object.keys(state)
     .filter((name) => !['model', 'optimizer', 'sampler'].includes(name))
     .toSorted();

@@ -6,18 +6,18 @@ import {
   exchangeStates,
   recoverElectedState,
   rejectDissenters,
-  type ArrivingState,
+  type NewcomerState,
   type StateTransfer,
 } from '../../parallel/recovery/recover.ts';
-import type { ReachedState } from '../../parallel/recovery/stateFeed.ts';
+import type { StateWithProgress } from '../../parallel/recovery/stateFeed.ts';
 import { ranksWithLatestState, rejectDivergentRanks } from '../../parallel/recovery/stateElection.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hashOfArrays } from '../../util/hash.ts';
-import { dissenters } from '../../util/majority.ts';
-import { listInWords, nameRanks, upperFirst } from '../../util/text.ts';
+import { dissenters } from '../../util/mostFrequentVote.ts';
+import { listInWords, nameRanks, capitalizeFirst } from '../../util/text.ts';
 import {
   digestsOfCommitParts,
-  type CommitHead,
+  type ElasticCommitHead,
   type CommittedState,
   type OptimizerStateSize,
 } from './committedState.ts';
@@ -29,7 +29,7 @@ interface CommitNote extends OptimizerStateSize {
 }
 
 /** Returns the digest of a whole commit. */
-export function digestOfCommit({ progress, head, arrays }: ReachedState<CommitHead>): string {
+export function digestOfCommit({ progress, head, arrays }: StateWithProgress<ElasticCommitHead>): string {
   return digestAt(progress, digestsOfCommitParts({ head, arrays }));
 }
 
@@ -66,7 +66,7 @@ export async function synchronizeCommits(
   });
   rejectOtherPrograms(group, states);
   rejectOtherCommits(group, states);
-  const transfer: StateTransfer<CommitHead, never, StateParts<CommitHead>> = {
+  const transfer: StateTransfer<ElasticCommitHead, never, StateParts<ElasticCommitHead>> = {
     // The digest contains the current progress, so that a commit during the transfer changes it.
     digest: async () => digestAt(committed.progress(), digestsOfCommitParts(await reading)),
     head: () => head,
@@ -86,12 +86,12 @@ export async function synchronizeCommits(
 }
 
 /** Rejects the ranks whose state has different parts than the state of the majority. */
-function rejectOtherPrograms(group: ProcessGroup, states: readonly ArrivingState<CommitNote>[]): void {
+function rejectOtherPrograms(group: ProcessGroup, states: readonly NewcomerState<CommitNote>[]): void {
   const parts = states.map(({ note: { digests, averages, scalars } }) => [Object.keys(digests), averages, scalars]);
   rejectDissenters(group, states, parts, (right, odd) => {
     const [theirs, own] = [right, odd].map((rank) => listInWords(Object.keys(states[rank]!.note.digests)));
     return own === theirs
-      ? `${upperFirst(nameRanks([odd]))} has another optimizer than ${nameRanks([right])}. Create the same one on every rank.`
+      ? `${capitalizeFirst(nameRanks([odd]))} has another optimizer than ${nameRanks([right])}. Create the same one on every rank.`
       : `The state of ${nameRanks([odd])} has the fields ${own}, but that of ${nameRanks([right])} has ${theirs}. ` +
           'Create the same state on every rank.';
   });
@@ -101,7 +101,7 @@ function rejectOtherPrograms(group: ProcessGroup, states: readonly ArrivingState
  * Rejects the ranks whose newest commit has different values than the newest commit of the
  * majority.
  */
-function rejectOtherCommits(group: ProcessGroup, states: readonly ArrivingState<CommitNote>[]): void {
+function rejectOtherCommits(group: ProcessGroup, states: readonly NewcomerState<CommitNote>[]): void {
   if (states.every(({ isFresh }) => isFresh)) return;
   const latest = ranksWithLatestState(states.map((state) => (state.isFresh ? null : state)));
   const divergent = dissenters(latest.map((rank) => states[rank]!.digest)).map((i) => latest[i]!);

@@ -71,7 +71,9 @@ class StagedPass {
    * tensors, and only takes part in the collectives.
    */
   readonly #isEmpty: boolean;
-  /** Tensors that outlive their stage. The key is the number of the value (see `LayerCall`). */
+  /**
+   * Tensors that outlive their stage. The key is the number of the value (see `GraphLayerCall`).
+   */
   readonly #values = new Map<number, tf.Tensor>();
   readonly #tapes = new Map<SyncBatchNormStage, Tape>();
   /** For each layer call: the moments of all ranks' samples. */

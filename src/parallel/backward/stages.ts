@@ -12,7 +12,7 @@ import { SyncBatchNormalization } from './syncBatchNorm.ts';
  * One call of a layer. Each value of the graph has a number; inputs and outputs are lists of these
  * numbers.
  */
-export interface LayerCall {
+export interface GraphLayerCall {
   layer: tf.layers.Layer;
   inputs: number[];
   outputs: number[];
@@ -26,7 +26,7 @@ export interface SyncBatchNormCall {
 
 export interface SyncBatchNormStage {
   /** Calls of this stage, in an order in which they can be computed. */
-  calls: LayerCall[];
+  calls: GraphLayerCall[];
   /**
    * SyncBatchNormalization calls after this stage; their outputs are values of the next stage. The
    * last stage has none.
@@ -70,7 +70,7 @@ export function cutAtSyncBatchNorm(model: Model): SyncBatchNormModel {
     depths.push(depth);
     return dtypes.push(dtype) - 1;
   };
-  const calls: LayerCall[] = [];
+  const calls: GraphLayerCall[] = [];
   const syncs: SyncBatchNormCall[] = [];
 
   /** Adds a layer call to the graph and returns the values of its outputs. */

@@ -3,7 +3,7 @@
  * small part of a step. If no codec does that, a codec with about the shortest steps is chosen. All
  * ranks compute the choice from the same numbers, so all choose the same codec.
  */
-import { USUAL_NETWORK_COSTS } from '../../collectives/plans/costModel.ts';
+import { DEFAULT_NETWORK_COSTS } from '../../collectives/plans/costModel.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import { CODEC_NAMES, type JobCodecName } from '../../spec/codecs.ts';
@@ -33,7 +33,7 @@ export function chooseCodec(worldSize: number, gradients: EncodedGradients, step
   const { ownMs, communicateMs, exposedMs } = steps;
   // The latency is that of usual hops, but at most half of the measured time. If communication took
   // less than twice the usual latency, the hops of this group are faster than usual.
-  const latencyMs = Math.min(communicateMs / 2, ringStepCount(worldSize) * USUAL_NETWORK_COSTS.hopMs);
+  const latencyMs = Math.min(communicateMs / 2, ringStepCount(worldSize) * DEFAULT_NETWORK_COSTS.hopMs);
   const bytesPerMs = bytesSentInAllReduce(worldSize, gradients.fp32.bytes) / (communicateMs - latencyMs);
   const hiddenMs = communicateMs - exposedMs;
   const expectedMs = valuesByCodec((codec) =>

@@ -9,7 +9,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { AllReduceTrace } from '../../collectives/work.ts';
 import { divideVector } from '../../optim/index.ts';
 import type { ElementRange } from '../../util/range.ts';
-import { rangesOfSlots, rearrangeParameters, type FlatLayout } from '../flat/buckets.ts';
+import { mergedSlotRanges, rearrangeParameters, type FlatLayout } from '../flat/buckets.ts';
 import { gradBuckets, type CommHook } from './commHooks.ts';
 import { ErrorFeedback } from './errorFeedback.ts';
 import { BucketShards } from './bucketShards.ts';
@@ -62,7 +62,7 @@ export class Reducer {
     this.#group = group;
     this.#options = options;
     this.#layout = layout;
-    this.#usedRanges = rangesOfSlots(layout.slots, () => true);
+    this.#usedRanges = mergedSlotRanges(layout.slots, () => true);
     this.#reads = new GradientReads(clock);
     this.#buffer = new Float32Array(layout.size + Tally.size(shapes.length, tracksUsage, flags + metrics));
     this.gradient = this.#buffer.subarray(0, layout.size);
@@ -134,7 +134,7 @@ export class Reducer {
    */
   commit(): void {
     // Parameters that no rank used keep their previous residual.
-    this.#feedback?.commit(rangesOfSlots(this.#layout.slots, ({ parameter }) => !this.#tally.isUsed(parameter)));
+    this.#feedback?.commit(mergedSlotRanges(this.#layout.slots, ({ parameter }) => !this.#tally.isUsed(parameter)));
     this.#isRetry = false;
   }
 
@@ -269,7 +269,7 @@ export class Reducer {
       unused.forEach(({ parameter, offset }, i) => {
         if (!this.#tally.isUsed(parameter)) this.gradient.set(untouched[i]!, offset);
       });
-      this.#usedRanges = rangesOfSlots(this.#layout.slots, ({ parameter }) => this.#tally.isUsed(parameter));
+      this.#usedRanges = mergedSlotRanges(this.#layout.slots, ({ parameter }) => this.#tally.isUsed(parameter));
     }
     const sums = this.#tally.flags(flags.length + count);
     return {

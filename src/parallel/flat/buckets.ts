@@ -152,7 +152,7 @@ export function rearrangeParameters(flat: Float32Array, from: FlatLayout, to: Fl
  * Returns the ranges of the slots for which `keeps` returns true, in flat order. Adjacent ranges
  * are merged.
  */
-export function rangesOfSlots(
+export function mergedSlotRanges(
   slots: readonly ParameterSlot[],
   keeps: (slot: ParameterSlot) => boolean,
 ): ElementRange[] {

@@ -35,7 +35,7 @@ export interface StageBoundaryShapes {
 }
 
 /** A value that is being received. */
-export interface ArrivingValue {
+export interface IncomingStageValue {
   /** Resolves with the tensors. The caller disposes of them. */
   tensors(): Promise<Tensor[]>;
 }
@@ -80,7 +80,7 @@ export class StageBoundary {
   }
 
   /** Starts to receive a value from rank `from` of the group. */
-  receive(pass: BoundaryPass, { value: shape, padding }: StageBoundaryShapes, from: number): ArrivingValue {
+  receive(pass: BoundaryPass, { value: shape, padding }: StageBoundaryShapes, from: number): IncomingStageValue {
     const size = elementCountOf(shape);
     const { payload, frame } = this.#messageOf(size);
     const mask = padding && new Uint8Array(elementCountOf(padding));

@@ -98,7 +98,7 @@ export function pieceCopier(pieces: LayerPieces): ReadPiece {
 }
 
 /** A hash of states that is computed piece by piece. */
-export class PieceHash {
+export class PiecewiseStateHash {
   readonly #hashes: string[] = [];
 
   /** Adds a piece of a parameter and of its averages, or a piece of buffers. */

@@ -12,7 +12,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { PIPELINE_CODECS, type CollectiveCodecName } from '../../spec/codecs.ts';
-import { systemClock, Yielder, type Clock } from '../../util/clock.ts';
+import { systemClock, EventLoopYielder, type Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import { clipScale } from '../flat/clip.ts';
 import { CommittedVariables } from '../backward/committedVariables.ts';
@@ -23,7 +23,7 @@ import { optimizerOf, type TensorflowOptimizer } from '../flat/optimizerOf.ts';
 import { StageBoundary, type StageBoundaryShapes } from './boundary.ts';
 import {
   fillByPieces,
-  PieceHash,
+  PiecewiseStateHash,
   piecesOfArray,
   readFlat,
   type LayerStateSource,
@@ -105,7 +105,7 @@ export class PipelineStage implements LayerStateSource {
   readonly boundary: StageBoundary;
   readonly clock: Clock;
   /** Yields between layers, so that messages travel. */
-  readonly yielder: Yielder;
+  readonly yielder: EventLoopYielder;
   readonly parameters: StageParameters;
   readonly #chain: LayerChain;
   readonly #own: readonly BuiltLayer[];
@@ -132,7 +132,7 @@ export class PipelineStage implements LayerStateSource {
     this.group = group;
     this.dataGroup = dataGroup;
     this.clock = clock;
-    this.yielder = new Yielder(clock, YIELD_MS);
+    this.yielder = new EventLoopYielder(clock, YIELD_MS);
     this.isRing = chain.ring;
     this.boundary = new StageBoundary(group, codec, timeoutMs);
     this.parameters = parameters;
@@ -313,7 +313,7 @@ export class PipelineStage implements LayerStateSource {
 
   /** Returns the hash of the state of all layers. */
   async hash(): Promise<string> {
-    const hash = new PieceHash();
+    const hash = new PiecewiseStateHash();
     await this.parameters.hash(hash);
     for (const { values } of await this.readBuffers()) hash.add(values);
     return hash.digest();

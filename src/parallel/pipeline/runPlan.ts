@@ -1,8 +1,8 @@
 /** Runs one rank's passes of a pipeline plan. */
 import * as tf from '@tensorflow/tfjs';
-import type { Clock, Yielder } from '../../util/clock.ts';
+import type { Clock, EventLoopYielder } from '../../util/clock.ts';
 import type { Tensor } from '../backward/flatten.ts';
-import type { ArrivingValue, StageBoundary, StageBoundaryShapes } from './boundary.ts';
+import type { IncomingStageValue, StageBoundary, StageBoundaryShapes } from './boundary.ts';
 import { rankOfStage, type PassKind, type PipelinePlan, type StagePass, type TimedPass } from './schedules.ts';
 
 /** Number of values that a rank is ready to receive, in addition to the one that it needs next. */
@@ -15,7 +15,7 @@ export interface PipelinePlanRun {
   boundary: StageBoundary;
   clock: Clock;
   /** Yields between passes, so that messages travel. */
-  yielder: Yielder;
+  yielder: EventLoopYielder;
   /** Shapes of the output that stage `stage - 1` passes to stage `stage`, for a micro-batch. */
   shapesBefore: (stage: number, microBatch: number) => StageBoundaryShapes;
   /**
@@ -46,7 +46,7 @@ export async function runPipelinePlan(run: PipelinePlanRun): Promise<TimedPass[]
     const source = sourceOf(plan, pass);
     return source !== null && rankOfStage(plan, source) !== rank;
   });
-  const arrivals = new Map<StagePass, ArrivingValue>();
+  const arrivals = new Map<StagePass, IncomingStageValue>();
   let received = 0;
   const receiveAhead = (): void => {
     for (const pass of remote.slice(arrivals.size, received + 1 + RECEIVES_AHEAD)) {

@@ -147,7 +147,7 @@ export function timePipelinePlan(
     const before = left;
     for (const [rank, own] of passes.entries()) {
       for (let next = own[timed[rank]!.length]; next; next = own[timed[rank]!.length]) {
-        const input = passNeededBy(next, stages);
+        const input = inputPassOf(next, stages);
         const arrival = input === null ? 0 : ends.get(keyOf(input));
         if (arrival === undefined) break;
         const travels = input !== null && input.stage !== next.stage && ranks > 1;
@@ -237,19 +237,19 @@ export function nextPassOfRank(
   if (forward < microBatches && forward - backward < mostMicroBatchesInFlight(schedule, plan, stage)) {
     passes.push({ kind: 'forward', stage, microBatch: forward });
   }
-  return passes.find((pass) => isNeededPassComputed(pass, stages, computed)) ?? null;
+  return passes.find((pass) => isInputPassComputed(pass, stages, computed)) ?? null;
 }
 
 /** Returns the pass whose result a pass needs; `null` if it needs none. */
-export function passNeededBy({ kind, stage, microBatch }: MicroBatchPass, stages: number): MicroBatchPass | null {
+export function inputPassOf({ kind, stage, microBatch }: MicroBatchPass, stages: number): MicroBatchPass | null {
   if (kind === 'forward') return stage === 0 ? null : { kind, stage: stage - 1, microBatch };
   if (stage === stages - 1) return { kind: 'forward', stage, microBatch };
   return { kind, stage: stage + 1, microBatch };
 }
 
 /** Returns whether the pass whose result `pass` needs has been computed. */
-export function isNeededPassComputed(pass: MicroBatchPass, stages: number, computed: ComputedPassCounts): boolean {
-  const input = passNeededBy(pass, stages);
+export function isInputPassComputed(pass: MicroBatchPass, stages: number, computed: ComputedPassCounts): boolean {
+  const input = inputPassOf(pass, stages);
   return input === null || computed[input.kind][input.stage]! > input.microBatch;
 }
 

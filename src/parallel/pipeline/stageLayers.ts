@@ -4,7 +4,7 @@
  * So a pass can yield between layers, and a layer's gradients are added as soon as they are known.
  */
 import * as tf from '@tensorflow/tfjs';
-import type { Yielder } from '../../util/clock.ts';
+import type { EventLoopYielder } from '../../util/clock.ts';
 import type { Scalar, Tensor, Variable } from '../backward/flatten.ts';
 import { differentiateTape, disposeTape, recordTape, type Tape } from '../backward/tape.ts';
 import { trainedVariables, type LayerPass, type PipelineLayer } from './pipelineLayer.ts';
@@ -64,7 +64,7 @@ interface StageLayersOptions {
    */
   recompute: boolean;
   ongradient: OnGradient;
-  yielder: Yielder;
+  yielder: EventLoopYielder;
 }
 
 export class StageLayers {

@@ -13,7 +13,7 @@ import type { Optimizer } from '../../optim/optimizer.ts';
 import {
   pieceCopier,
   fillByPieces,
-  PieceHash,
+  PiecewiseStateHash,
   piecesOfArray,
   pieceRangesOf,
   readFlat,
@@ -193,7 +193,7 @@ export class StageMirror implements LayerStateSource {
 
   /** Returns the hash that the left neighbour computes of its stage. */
   hash(): string {
-    const hash = new PieceHash();
+    const hash = new PiecewiseStateHash();
     for (const { at: first, size } of this.#parameters) {
       for (const { at, length } of pieceRangesOf(size)) {
         hash.add(...this.#read(first + at, length, 1 + this.#slotCount), this.#scalars);

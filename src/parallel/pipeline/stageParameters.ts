@@ -19,7 +19,7 @@ import {
   fillByPieces,
   piecesOfArray,
   pieceRangesOf,
-  type PieceHash,
+  type PiecewiseStateHash,
   type LayerPieces,
   type ReadPiece,
 } from './layerState.ts';
@@ -222,7 +222,7 @@ export class StageParameters {
   }
 
   /** Adds parameters and the state of the optimizers to a hash. */
-  async hash(hash: PieceHash): Promise<void> {
+  async hash(hash: PiecewiseStateHash): Promise<void> {
     for (const entry of this.#entries) {
       const values = await this.#read(entry);
       const { scalars, slots } = entry.optimizer.state();

@@ -17,15 +17,15 @@ export interface DdpState extends SavedOptimizerState {
   buffers: Values;
 }
 
-export type StateHead = Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'>;
+export type DdpStateHead = Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'>;
 
-export function ddpStateToParts({ order, parameters, buffers, optimizer }: DdpState): StateParts<StateHead> {
+export function ddpStateToParts({ order, parameters, buffers, optimizer }: DdpState): StateParts<DdpStateHead> {
   const { name, scalars, slots } = optimizer;
   return { head: { order, name, scalars }, arrays: [parameters, buffers, ...slots] };
 }
 
 /** Inverts {@link ddpStateToParts}. */
-export function ddpStateFromParts({ head, arrays }: StateParts<StateHead>): DdpState {
+export function ddpStateFromParts({ head, arrays }: StateParts<DdpStateHead>): DdpState {
   const [parameters, buffers, ...slots] = arrays as [Values, Values, ...Values[]];
   const { order, name, scalars } = head;
   return { order, parameters, buffers, optimizer: { name, scalars, slots } };

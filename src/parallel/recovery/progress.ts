@@ -2,7 +2,7 @@
 import type { CursorPosition } from '../data/cursor.ts';
 
 /** Result of an evaluation on held-out samples, compared with earlier evaluations. */
-export interface EvaluationVerdict {
+export interface EvaluationComparison {
   /** Number of applied steps at the time of the evaluation. */
   step: number;
   /** The lowest mean loss so far, and the number of steps after which it occurred. */
@@ -43,14 +43,14 @@ export interface TrainingProgress {
    * if ranks leave during an evaluation: the new generation repeats the evaluation and judges it
    * against the older verdict, so all ranks have the same result.
    */
-  verdicts: EvaluationVerdict[];
+  verdicts: EvaluationComparison[];
 }
 
 /**
  * Limits that end a run, whichever comes first: epochs, steps, time, or evaluations without
  * improvement.
  */
-export interface RunBounds {
+export interface RunLimits {
   epochs: number;
   maxSteps: number | null;
   maxMinutes: number | null;
@@ -61,14 +61,14 @@ export interface RunBounds {
 const MINUTE_MS = 60_000;
 
 /** Returns the share of the time limit that the run has used; 0 if there is no limit. */
-export function usedTimeShare(trainedMs: number, { maxMinutes }: Pick<RunBounds, 'maxMinutes'>): number {
+export function usedTimeShare(trainedMs: number, { maxMinutes }: Pick<RunLimits, 'maxMinutes'>): number {
   return maxMinutes === null ? 0 : trainedMs / (maxMinutes * MINUTE_MS);
 }
 
 /** Whether a limit is reached. */
 export function isRunLimitReached(
   { step, position, trainedMs, verdicts }: TrainingProgress,
-  bounds: RunBounds,
+  bounds: RunLimits,
 ): boolean {
   const { epochs, maxSteps, patience } = bounds;
   if ((verdicts.at(-1)?.since ?? 0) >= (patience ?? Infinity)) return true;

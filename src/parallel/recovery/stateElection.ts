@@ -3,9 +3,9 @@
  * which part of it.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { EvaluationVerdict } from './progress.ts';
+import type { EvaluationComparison } from './progress.ts';
 import { PeergradError, type ErrorContext } from '../../util/errors.ts';
-import { dissenters, majority } from '../../util/majority.ts';
+import { dissenters, mostFrequentVote } from '../../util/mostFrequentVote.ts';
 
 export interface PeerState {
   /**
@@ -17,7 +17,7 @@ export interface PeerState {
   step: number;
   appliedIn: number;
   previousAppliedIn: number;
-  verdicts: EvaluationVerdict[];
+  verdicts: EvaluationComparison[];
   /** Digest of all state. */
   digest: string;
   /**
@@ -66,7 +66,7 @@ export function electState(states: readonly PeerState[]): ElectedState {
   const known = ranks.filter((rank) => !states[rank]!.isFresh);
   const latest = known.length > 0 ? ranksWithLatestState(states.map((state) => (state.isFresh ? null : state))) : [0];
   const { step } = states[latest[0]!]!;
-  const digest = majority(latest.map((rank) => states[rank]!.digest))!;
+  const digest = mostFrequentVote(latest.map((rank) => states[rank]!.digest))!;
   const pool = known.length > 0 ? known : ranks;
   const sources = pool.filter((rank) => states[rank]!.digest === digest);
   const gradientSource = sources.find((rank) => states[rank]!.keepsGradient) ?? null;
@@ -87,7 +87,7 @@ export function electState(states: readonly PeerState[]): ElectedState {
 export function divergentRanks(votes: readonly string[], isFresh: readonly boolean[]): number[] {
   const known = votes.filter((_, rank) => !isFresh[rank]);
   if (known.length === 0) return dissenters(votes);
-  const right = majority(known);
+  const right = mostFrequentVote(known);
   return votes.flatMap((vote, rank) => (vote === right ? [] : [rank]));
 }
 

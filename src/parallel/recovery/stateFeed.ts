@@ -45,7 +45,7 @@ const NEWS_MS = 10_000;
 type Reached = Pick<TrainingProgress, 'step' | 'appliedIn'>;
 
 /** A state, and the progress that belongs to it. */
-export type ReachedState<Head> = StateParts<Head> & { progress: TrainingProgress };
+export type StateWithProgress<Head> = StateParts<Head> & { progress: TrainingProgress };
 
 /** A rank's state, with functions to read and to change it. */
 export interface FedReplica<Head> {
@@ -54,9 +54,9 @@ export interface FedReplica<Head> {
   /** Progress of the committed state. */
   progress(): TrainingProgress;
   /** Resolves with a copy of the committed state. */
-  read(): Promise<ReachedState<Head>>;
+  read(): Promise<StateWithProgress<Head>>;
   /** Replaces the state. @throws if the state belongs to a different model. */
-  load(state: ReachedState<Head>): void;
+  load(state: StateWithProgress<Head>): void;
   /** Repeats steps of the run; `null` if only whole states can be sent. */
   readonly repeater: FedRepeater | null;
 }
@@ -399,7 +399,7 @@ function idOf({ digests }: StateSlices): string {
 }
 
 /** Returns a state as bytes, and the sizes of its parts. */
-function join<Head>({ progress, head, arrays }: ReachedState<Head>): {
+function join<Head>({ progress, head, arrays }: StateWithProgress<Head>): {
   bytes: Uint8Array<ArrayBuffer>;
   sizes: number[];
 } {
@@ -408,10 +408,10 @@ function join<Head>({ progress, head, arrays }: ReachedState<Head>): {
 }
 
 /** Inverts {@link join}. */
-function split<Head>(bytes: Uint8Array<ArrayBuffer>, sizes: readonly number[]): ReachedState<Head> {
+function split<Head>(bytes: Uint8Array<ArrayBuffer>, sizes: readonly number[]): StateWithProgress<Head> {
   let at = 0;
   const [start, ...arrays] = sizes.map((size) => bytes.slice(at, (at += size)));
-  const { progress, head } = decodeObject(start!) as Pick<ReachedState<Head>, 'progress' | 'head'>;
+  const { progress, head } = decodeObject(start!) as Pick<StateWithProgress<Head>, 'progress' | 'head'>;
   return { progress, head, arrays: arrays.map(({ buffer }) => new Float32Array(buffer)) };
 }
 

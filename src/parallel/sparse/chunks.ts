@@ -28,7 +28,7 @@ export function sparseChunksOf(length: number, entries: number): SparseChunkEntr
     const start = i * SPARSE_CHUNK_SIZE;
     const size = Math.min(SPARSE_CHUNK_SIZE, length - start);
     const count = Math.min(size, Math.max(1, Math.round((entries * size) / SPARSE_CHUNK_SIZE)));
-    return { start, length: size, count, lowBits: lowBitsForGap(size / count) };
+    return { start, length: size, count, lowBits: lowBitsForMeanGap(size / count) };
   });
 }
 
@@ -37,7 +37,7 @@ export function sparseChunksOf(length: number, entries: number): SparseChunkEntr
  * The code divides gaps by a power of two; the power just below ln 2 times the mean gap is nearly
  * the best. Math.log2 is not used, because its last bit differs between engines.
  */
-export function lowBitsForGap(meanGap: number): number {
+export function lowBitsForMeanGap(meanGap: number): number {
   let bits = 0;
   while (2 ** (bits + 1) <= Math.LN2 * meanGap) bits += 1;
   return bits;

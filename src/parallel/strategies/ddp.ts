@@ -29,8 +29,8 @@ import {
 import { exchangeStates, recoverElectedState, type StateTransfer } from '../recovery/recover.ts';
 import type { PeerState } from '../recovery/stateElection.ts';
 import { ShardedOptimizer } from '../zero/shardedOptimizer.ts';
-import { ddpStateFromParts, ddpStateToParts, type DdpState, type StateHead } from '../recovery/ddpState.ts';
-import type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
+import { ddpStateFromParts, ddpStateToParts, type DdpState, type DdpStateHead } from '../recovery/ddpState.ts';
+import type { EnteredRankState, ElasticStrategy } from './elasticStrategy.ts';
 import { GradientTransport, type GradientTransportOptions } from './gradientTransport.ts';
 import type { ReplicaOptimizer, StepRepeater } from '../zero/replicaOptimizer.ts';
 import type { OnStepApplied, StepOptions, StepReport, Strategy, StrategyOptions } from './strategy.ts';
@@ -42,7 +42,7 @@ interface DdpOptions extends StrategyOptions, GradientTransportOptions {
 }
 
 /** The learning rate is that of the last step. */
-type LastStepHead = StateHead & { learningRate: number };
+type LastStepHead = DdpStateHead & { learningRate: number };
 
 export class Ddp implements Strategy, ElasticStrategy {
   readonly elastic = this;
@@ -273,7 +273,7 @@ export class Ddp implements Strategy, ElasticStrategy {
    *   PeergradError on the others, both with `context.divergent`; the same if states differ after
    *   the recovery; errors of collectives.
    */
-  async attach<Note>(group: ProcessGroup, progress: TrainingProgress, note: Note): Promise<AttachedRank<Note>[]> {
+  async attach<Note>(group: ProcessGroup, progress: TrainingProgress, note: Note): Promise<EnteredRankState<Note>[]> {
     const states = await exchangeStates(group, this.#variables, progress, {
       isFresh: this.#isFresh,
       digest: await this.#digest(progress),
@@ -334,7 +334,7 @@ export class Ddp implements Strategy, ElasticStrategy {
     group: ProcessGroup,
     states: readonly PeerState[],
     progress: TrainingProgress,
-  ): StateTransfer<LastStepHead, Float32Array<ArrayBuffer>, StateParts<StateHead>> {
+  ): StateTransfer<LastStepHead, Float32Array<ArrayBuffer>, StateParts<DdpStateHead>> {
     return {
       digest: () => this.#digest(progress),
       head: () => {

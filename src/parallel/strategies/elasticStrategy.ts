@@ -7,7 +7,7 @@ import type { DdpState } from '../recovery/ddpState.ts';
 import type { StepRepeater } from '../zero/replicaOptimizer.ts';
 
 /** A rank's state when it entered a group. */
-export interface AttachedRank<Note> extends PeerState {
+export interface EnteredRankState<Note> extends PeerState {
   /** Whether the rank already had the state that all ranks have now. */
   isCurrent: boolean;
   note: Note;
@@ -37,7 +37,7 @@ export interface ElasticStrategy {
    * @param note data for the other ranks.
    * @returns the states of all ranks before the recovery.
    */
-  attach<Note>(group: ProcessGroup, progress: TrainingProgress, note: Note): Promise<AttachedRank<Note>[]>;
+  attach<Note>(group: ProcessGroup, progress: TrainingProgress, note: Note): Promise<EnteredRankState<Note>[]>;
   /** Returns a copy of the committed state at the time of the call. */
   snapshot(): Promise<DdpState>;
   /**

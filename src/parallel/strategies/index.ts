@@ -12,7 +12,7 @@ import {
 import { UsageError } from '../../util/errors.ts';
 import { AsyncParameterServer } from './asyncParameterServer.ts';
 import { LocalSteps } from './localSteps.ts';
-import { DenseOuterMean, NO_OUTER_MEAN } from './outerMean.ts';
+import { DenseOuterMean, ZERO_OUTER_STEP_MEAN } from './outerMean.ts';
 import { SparseOuterMean } from './sparseMean.ts';
 import type { ServerStrategy } from './serverStrategy.ts';
 import { ParameterServer } from './parameterServer.ts';
@@ -20,7 +20,7 @@ import { Ddp } from './ddp.ts';
 import type { StrategyOptions } from './strategy.ts';
 
 export { Ddp } from './ddp.ts';
-export type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
+export type { EnteredRankState, ElasticStrategy } from './elasticStrategy.ts';
 export type { DdpState } from '../recovery/ddpState.ts';
 export type { StepReport } from './strategy.ts';
 
@@ -61,7 +61,7 @@ export function createStrategy(
     codec: 'fp32',
     syncEvery: Number.MAX_SAFE_INTEGER,
     createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
-    createMean: () => NO_OUTER_MEAN,
+    createMean: () => ZERO_OUTER_STEP_MEAN,
   });
 }
 

@@ -29,10 +29,10 @@ import { CommittedVariables } from '../backward/committedVariables.ts';
 import { gatherSlices, type ReceivedSlices, type StateParts } from '../recovery/gatherSlices.ts';
 import { initialTrainingProgress, type TrainingProgress } from '../recovery/progress.ts';
 import { exchangeStates, recoverElectedState, type StateTransfer } from '../recovery/recover.ts';
-import { ddpStateFromParts, ddpStateToParts, type DdpState, type StateHead } from '../recovery/ddpState.ts';
-import type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
+import { ddpStateFromParts, ddpStateToParts, type DdpState, type DdpStateHead } from '../recovery/ddpState.ts';
+import type { EnteredRankState, ElasticStrategy } from './elasticStrategy.ts';
 import { UNFRAGMENTED_STREAMING, createParameterFragments, type ParameterFragment } from './fragments.ts';
-import type { OuterMean } from './outerMean.ts';
+import type { OuterStepMean } from './outerMean.ts';
 import { Replica, type LocalGradient } from './replica.ts';
 import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
 import type { Strategy, StrategyOptions } from './strategy.ts';
@@ -42,7 +42,7 @@ export interface LocalStepsOptions extends StrategyOptions {
   syncEvery: number;
   codec: CollectiveCodecName;
   createOuterOptimizer: (size: number) => Optimizer;
-  createMean: (size: number) => OuterMean;
+  createMean: (size: number) => OuterStepMean;
   streaming?: StreamingFacts;
 }
 
@@ -76,7 +76,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   readonly heldSamples = 0;
   readonly #optimizer: Optimizer;
   readonly #outer: Optimizer;
-  readonly #mean: OuterMean;
+  readonly #mean: OuterStepMean;
   readonly #streaming: StreamingFacts;
   readonly #fragments: readonly ParameterFragment[];
   /** Parameters after the latest exchange of each fragment; equal on all ranks. */
@@ -299,7 +299,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
    *
    * @throws (rejects) as `Ddp.attach`.
    */
-  async attach<Note>(group: ProcessGroup, progress: TrainingProgress, note: Note): Promise<AttachedRank<Note>[]> {
+  async attach<Note>(group: ProcessGroup, progress: TrainingProgress, note: Note): Promise<EnteredRankState<Note>[]> {
     this.#progress = progress;
     const states = await exchangeStates(group, this.replica.variables, progress, {
       isFresh: this.#isFresh,
@@ -380,7 +380,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     return hashOfArrays([cursor, ...this.state(), await this.#buffers.read()]);
   }
 
-  #transferIn(group: ProcessGroup): StateTransfer<StateHead, never, StateParts<StateHead>> {
+  #transferIn(group: ProcessGroup): StateTransfer<DdpStateHead, never, StateParts<DdpStateHead>> {
     return {
       digest: () => this.#digest(),
       head: () => {

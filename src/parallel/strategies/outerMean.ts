@@ -7,7 +7,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { ElementRange } from '../../util/range.ts';
 import { ErrorFeedback } from '../ddp/errorFeedback.ts';
 
-export interface OuterMean {
+export interface OuterStepMean {
   /**
    * For all parameters: the part of this rank's outer gradients that the latest mean does not
    * contain. The rank keeps this part in its own parameters. `null`: the mean contains everything.
@@ -28,7 +28,7 @@ export interface OuterMean {
 }
 
 /** Sends nothing. The mean is zero, so all ranks return to the shared parameters. */
-export const NO_OUTER_MEAN: OuterMean = {
+export const ZERO_OUTER_STEP_MEAN: OuterStepMean = {
   unsent: null,
   average: (_group, values) => {
     values.fill(0);
@@ -39,7 +39,7 @@ export const NO_OUTER_MEAN: OuterMean = {
 };
 
 /** Averages all values with an all-reduce. */
-export class DenseOuterMean implements OuterMean {
+export class DenseOuterMean implements OuterStepMean {
   readonly unsent = null;
   readonly #size: number;
   readonly #codec: CollectiveCodecName;

@@ -18,14 +18,14 @@
  * all ranks. docs/STRATEGIES.md compares the results.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { OuterMean } from './outerMean.ts';
+import type { OuterStepMean } from './outerMean.ts';
 import { gatherPayloads } from '../sparse/gatherPayloads.ts';
 import { medianNormClippingFactors } from '../sparse/normClipping.ts';
 import { meanByOwners, sparseSentShare } from '../sparse/ownerRanges.ts';
 import { decodeLargestEntries, encodeLargestEntries, SPARSE_CHUNK_ENTRIES } from '../sparse/sparsePayload.ts';
 import { addScaled, l2NormOf } from '../sparse/vectors.ts';
 
-export class SparseOuterMean implements OuterMean {
+export class SparseOuterMean implements OuterStepMean {
   readonly unsent: Float32Array;
   readonly #entries: number;
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { busiestDirectionBytes, roundAfterSteps } from '../../../src/engine/lesson/lessonRound.ts';
-import { busiestLinkBytes } from '../../../src/app/lesson/Compare.tsx';
-import { timeBlocksOfRank } from '../../../src/app/lesson/Stall.tsx';
+import { busiestLinkBytes } from '../../../src/app/lesson/BusiestLinkComparison.tsx';
+import { timeBlocksOfRank } from '../../../src/app/lesson/SlowLinkPanel.tsx';
 import {
   isLessonPartShown,
   LESSON_PAGES,

@@ -23,7 +23,7 @@ import {
 import { PIPELINE_LESSON_PAGES } from '../../../src/app/lesson/pipeline/pages.ts';
 import { en } from '../../../src/app/locales/en/index.ts';
 import { zh } from '../../../src/app/locales/zh/index.ts';
-import { idleShare, passNeededBy, timePipelinePlan } from '../../../src/parallel/pipeline/schedules.ts';
+import { idleShare, inputPassOf, timePipelinePlan } from '../../../src/parallel/pipeline/schedules.ts';
 
 const upTo = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, i) => from + i);
 const SIZES = upTo(STAGE_BOUNDS[0], STAGE_BOUNDS[2]).flatMap((stages) =>
@@ -156,7 +156,7 @@ describe('a person who decides for one stage', () => {
           const computed = turn.plan.passes.flat();
           expect(computed).toHaveLength(2 * size.stages * size.microBatches);
           for (const pass of computed) {
-            const input = passNeededBy(pass, size.stages);
+            const input = inputPassOf(pass, size.stages);
             const tick = computed.find(
               ({ kind, stage, microBatch }) =>
                 kind === input?.kind && stage === input.stage && microBatch === input.microBatch,

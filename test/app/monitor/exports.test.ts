@@ -4,7 +4,7 @@ import { createChromeTrace } from '../../../src/app/monitor/chromeTrace.ts';
 import { writeCurvesCsv } from '../../../src/app/monitor/curvesCsv.ts';
 import { mergeRecordedLanes, mergeRecordedTraces } from '../../../src/app/monitor/mergeRecordings.ts';
 import { appendToCurve, emptyCurveSeries } from '../../../src/app/state/series.ts';
-import type { RecordedTrace } from '../../../src/protocol/stepTrace.ts';
+import type { AllReduceTraceRecord } from '../../../src/protocol/stepTrace.ts';
 import { lane, recording } from './fixtures.ts';
 
 describe('curves as CSV', () => {
@@ -51,7 +51,7 @@ describe('curves as CSV', () => {
 });
 
 /** Returns a trace in which one chunk is sent at once and one chunk arrives. */
-function trace(startedAt: number, receivedAt: number): RecordedTrace {
+function trace(startedAt: number, receivedAt: number): AllReduceTraceRecord {
   const hop = { planStep: 0, sentAt: startedAt, receivedAt };
   return { step: 4, bucket: 0, bytes: 8, algorithm: 'ring', startedAt, hops: [hop] };
 }

@@ -4,7 +4,7 @@ import {
   NETWORK_ADVICE,
   type NetworkAdvice,
   type NetworkReport,
-  type PairReport,
+  type NetworkCheckPairReport,
 } from '../../../src/protocol/networkCheck.ts';
 
 const running = { verdict: 'running' } as const;
@@ -20,7 +20,7 @@ const served = { verdict: 'works', about: 'encrypted', ...speed } as const;
 const noLink = { verdict: 'fails', about: 'no-link', message: 'The server could not be reached.' } as const;
 const off = { verdict: 'not-tried', about: 'off' } as const;
 
-function reportOf(pairs: readonly PairReport[], changes: Partial<NetworkReport> = {}): NetworkReport {
+function reportOf(pairs: readonly NetworkCheckPairReport[], changes: Partial<NetworkReport> = {}): NetworkReport {
   return {
     page: { verdict: 'works', about: 'secure' },
     socket: { verdict: 'works', about: 'answered', roundTripMs: 1 },
@@ -33,14 +33,14 @@ function reportOf(pairs: readonly PairReport[], changes: Partial<NetworkReport> 
 }
 
 const pair = (
-  channel: PairReport['direct'],
-  server: PairReport['server'],
-  changes: Partial<PairReport> = {},
-): PairReport => ({ name: 'ada', isSameBrowser: false, direct: channel, server, ...changes });
+  channel: NetworkCheckPairReport['direct'],
+  server: NetworkCheckPairReport['server'],
+  changes: Partial<NetworkCheckPairReport> = {},
+): NetworkCheckPairReport => ({ name: 'ada', isSameBrowser: false, direct: channel, server, ...changes });
 
 const here = { isSameBrowser: true };
 
-test.each<[NetworkAdvice, readonly PairReport[], Partial<NetworkReport>?]>([
+test.each<[NetworkAdvice, readonly NetworkCheckPairReport[], Partial<NetworkReport>?]>([
   ['wait', [], { socket: running }],
   ['wait', [], { stun: running }],
   ['wait', [pair(direct, running)]],

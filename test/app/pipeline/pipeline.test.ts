@@ -1,7 +1,7 @@
 /** The page's picture of pipelines: frames of the plan, places of ranks, measured idle time. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { pipelineFrameAt, pipelineReelOf, reelTimelineOf } from '../../../src/app/pipeline/frame.ts';
+import { pipelineFrameAt, pipelineReelOf, timelineOfPipelineReel } from '../../../src/app/pipeline/frame.ts';
 import { idleShareOfStep } from '../../../src/app/pipeline/IdleShare.tsx';
 import { layoutPipeline, pointOfTravellingValue } from '../../../src/app/pipeline/layout.ts';
 import { placeInReplica, pipelinePlanOf, stagesByRank, type PipelineShape } from '../../../src/app/pipeline/shape.ts';
@@ -57,7 +57,7 @@ describe('a frame of the plan', () => {
         expect(end).toMatchObject({ tick: plan.ticks, values: [] });
         expect(end.kept.every((kept) => kept === 0)).toBe(true);
         expect(end.passes.every((pass) => pass === null)).toBe(true);
-        expect(reelTimelineOf(reel)).toMatchObject({ duration: plan.ticks });
+        expect(timelineOfPipelineReel(reel)).toMatchObject({ duration: plan.ticks });
       }),
       { numRuns: 40 },
     );

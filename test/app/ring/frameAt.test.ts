@@ -12,13 +12,13 @@ import { simulatedTrace } from '../../../src/app/ring/simulatedTrace.ts';
 import { allReduceSteps, planStepNumbersOfRank } from '../../../src/collectives/plans/planSteps.ts';
 import { ringStepCount, ringTransfersAt } from '../../../src/collectives/plans/ringPlan.ts';
 import { ALL_REDUCE_NAMES } from '../../../src/spec/algorithms.ts';
-import type { RecordedTrace } from '../../../src/protocol/stepTrace.ts';
+import type { AllReduceTraceRecord } from '../../../src/protocol/stepTrace.ts';
 
 /**
  * A trace of three ranks and four ring steps. The all-reduce starts at 10. Chunks leave at 11, 21,
  * 31, 41 and arrive at 20, 30, 40, 50.
  */
-const TRACE: RecordedTrace = {
+const TRACE: AllReduceTraceRecord = {
   step: 7,
   bucket: 0,
   bytes: 1200,

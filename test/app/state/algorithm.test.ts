@@ -9,7 +9,7 @@ import {
   simulatedAlgorithm,
 } from '../../../src/app/state/algorithm.ts';
 import { autoAlgorithm } from '../../../src/collectives/plans/algorithms.ts';
-import { allReduceRounds, estimateRoundsMs, USUAL_NETWORK_COSTS } from '../../../src/collectives/plans/costModel.ts';
+import { allReduceRounds, estimateRoundsMs, DEFAULT_NETWORK_COSTS } from '../../../src/collectives/plans/costModel.ts';
 import { GptNetwork, paddedVocabularySize } from '../../../src/jobs/index.ts';
 import { buildJobModel } from '../../../src/jobs/models/models.ts';
 import { AlgorithmCode } from '../../../src/protocol/frame.ts';
@@ -50,7 +50,7 @@ describe('the sentence about the time that auto saves', () => {
   test('comes from the cost model, for rooms with the ring and for rooms with auto', () => {
     const bytes = 4 * 50_890;
     const [ringMs, autoMs] = [AlgorithmCode.RING, AlgorithmCode.TWO_LEVEL].map((one) =>
-      Math.round(estimateRoundsMs(allReduceRounds(one, 30, bytes), 30, USUAL_NETWORK_COSTS)),
+      Math.round(estimateRoundsMs(allReduceRounds(one, 30, bytes), 30, DEFAULT_NETWORK_COSTS)),
     );
     expect(ringMs).toBeGreaterThan(autoMs!);
     const sentence = describeAutoSaving(DEFAULT_PAGE_JOB, 30);
@@ -72,7 +72,7 @@ describe('the sentence about the time that auto saves', () => {
     const buckets = bucketBytesOf(job)!;
     expect(buckets.length).toBeGreaterThan(4);
     const ringMs = buckets.reduce(
-      (sum, bytes) => sum + estimateRoundsMs(allReduceRounds(AlgorithmCode.RING, 30, bytes), 30, USUAL_NETWORK_COSTS),
+      (sum, bytes) => sum + estimateRoundsMs(allReduceRounds(AlgorithmCode.RING, 30, bytes), 30, DEFAULT_NETWORK_COSTS),
       0,
     );
     // In one bucket, the gradient would travel on the ring.

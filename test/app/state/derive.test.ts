@@ -5,7 +5,7 @@ import {
   endsByTimeOnly,
   ranksThatLeft,
   isRunEndedEarly,
-  losesByLeaving,
+  wouldLoseByLeaving,
   ringNeighboursOf,
   samplesPerSecond,
   communicationShares,
@@ -103,9 +103,9 @@ test('a run that the host stopped has ended early; a run that failed for another
 test('in a room, losesByLeaving is true during a run or if there are other members; it is false for a spectator', () => {
   const wu = { member: 'wu', name: 'Wu' };
   const watches: EngineEvent = { type: 'admitted', member: 'wu', room: 'AAAAAA', hostKey: null };
-  expect(losesByLeaving(fold(GENERATION))).toBe(false);
-  expect(losesByLeaving(fold(room({}), GENERATION))).toBe(true);
-  expect(losesByLeaving(fold(room({})))).toBe(true);
-  expect(losesByLeaving(fold(room({ members: MEMBERS.slice(0, 1) })))).toBe(false);
-  expect(losesByLeaving(fold(watches, room({ spectators: [wu] }), GENERATION))).toBe(false);
+  expect(wouldLoseByLeaving(fold(GENERATION))).toBe(false);
+  expect(wouldLoseByLeaving(fold(room({}), GENERATION))).toBe(true);
+  expect(wouldLoseByLeaving(fold(room({})))).toBe(true);
+  expect(wouldLoseByLeaving(fold(room({ members: MEMBERS.slice(0, 1) })))).toBe(false);
+  expect(wouldLoseByLeaving(fold(watches, room({ spectators: [wu] }), GENERATION))).toBe(false);
 });

@@ -1,5 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { hiddenPartsFromQuery, parsePageRoute, roomShareLink, hashWithSettings } from '../../../src/app/state/route.ts';
+import {
+  pagePartsHiddenInQuery,
+  parsePageRoute,
+  roomShareLink,
+  hashWithSettings,
+} from '../../../src/app/state/route.ts';
 
 describe('parsePageRoute', () => {
   test.each(['', '#', '#/', '#?name=Ada'])('returns the home page for "%s"', (hash) => {
@@ -49,8 +54,8 @@ test('the link of a room contains the settings of the page for guests', () => {
   const link = roomShareLink(page, 'K7F3QX', { lang: 'zh', hide: 'grid,ranks' });
   expect(link).toBe('https://peergrad.example/#K7F-3QX?lang=zh&hide=grid%2Cranks');
   const { room, query } = parsePageRoute(new URL(link).hash);
-  expect([room, ...hiddenPartsFromQuery(query)]).toEqual(['K7F3QX', 'grid', 'ranks']);
-  expect(hiddenPartsFromQuery(new URLSearchParams('hide=walls'))).toEqual(new Set());
+  expect([room, ...pagePartsHiddenInQuery(query)]).toEqual(['K7F3QX', 'grid', 'ranks']);
+  expect(pagePartsHiddenInQuery(new URLSearchParams('hide=walls'))).toEqual(new Set());
 });
 
 test('withHashSettings adds settings after the name of the page, and removes settings that are null', () => {

@@ -8,7 +8,7 @@ import { Rendezvous } from '../../../src/engine/membership/rendezvous.ts';
 import type { SignalingSocket } from '../../../src/engine/membership/signalingClient.ts';
 import { PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
-import { ThreadActivity, pulseFromActivity } from '../../../src/util/activity.ts';
+import { ThreadActivity, pulseOfActiveRank } from '../../../src/util/activity.ts';
 import { DEFAULT_LIMITS } from '../../../signaling/limits.ts';
 import { SilenceTimer } from '../../../signaling/silenceTimer.ts';
 import { ManualClock } from '../../manualClock.ts';
@@ -87,7 +87,7 @@ function play({ rate, queued, serverEnds = Infinity, tabEnds = Infinity }: Scene
         if (seconds() < serverEnds) down.put(MESSAGE_BYTES, () => heartbeats.answered());
       });
     },
-    pulse: () => pulseFromActivity(activity.report),
+    pulse: () => pulseOfActiveRank(activity.report),
     bytes: () => activity.report.bytes,
     onlost: () => (ends.tab ??= seconds()),
   });

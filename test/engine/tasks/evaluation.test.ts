@@ -1,7 +1,7 @@
 import { evaluationBatchSize } from '../../../src/engine/tasks/jobTask.ts';
 import { expect, test } from 'vitest';
 import {
-  stepDutiesAfter,
+  evaluationDueAfterStep,
   HeldOutEvaluations,
   INTERMEDIATE_EVALUATION_SAMPLES,
   evaluateHeldOutSamples,
@@ -12,7 +12,7 @@ import { initialTrainingProgress } from '../../../src/parallel/recovery/progress
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { parsePlan } from '../../../src/spec/plan.ts';
 import { runWorld } from '../../../src/testing/index.ts';
-import { systemClock, Yielder } from '../../../src/util/clock.ts';
+import { systemClock, EventLoopYielder } from '../../../src/util/clock.ts';
 
 test('within an epoch, a run evaluates no more samples than it trains on, even if each evaluation uses all held-out samples', () => {
   const task = { train: 60_000, test: 10_000 };
@@ -28,7 +28,7 @@ test('evaluations happen after the first step and then at regular steps, the ear
   const plan = { hashEvery: 1000, patience: null };
   const progress = { appliedIn: 0, previousAppliedIn: 0, losses: [], trainedMs: 0, verdicts: [] };
   const after = (step: number, patience: number | null = null) =>
-    stepDutiesAfter(
+    evaluationDueAfterStep(
       { ...progress, step, position: { epoch: 0, offset: step, parts: 1 }, evaluateEvery: 40 },
       { ...plan, patience },
       false,
@@ -123,7 +123,7 @@ test('an evaluation whose samples are all unusable has no loss and no accuracy, 
   const tests = new HeldOutEvaluations({
     task: heldOutTask(40, [], { leavesOut: true }),
     plan: parsePlan({ patience: 2 }),
-    yielder: new Yielder(systemClock, 200),
+    yielder: new EventLoopYielder(systemClock, 200),
     emit: (event) => void events.push(event),
   });
   await runWorld(1, (group) => tests.run(group, progress, 40, 40));

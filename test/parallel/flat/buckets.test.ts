@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import {
   assignBuckets,
   createFlatLayout,
-  rangesOfSlots,
+  mergedSlotRanges,
   rearrangeParameters,
 } from '../../../src/parallel/flat/buckets.ts';
 
@@ -79,7 +79,7 @@ describe('rearrangeParameters', () => {
 
 describe('rangesOfSlots', () => {
   const { slots } = createFlatLayout([1, 2, 3, 4]);
-  const of = (...parameters: number[]) => rangesOfSlots(slots, ({ parameter }) => parameters.includes(parameter));
+  const of = (...parameters: number[]) => mergedSlotRanges(slots, ({ parameter }) => parameters.includes(parameter));
 
   test('merges adjacent ranges', () => {
     expect(of(0, 1, 2, 3)).toEqual([{ start: 0, end: 10 }]);

@@ -11,7 +11,7 @@ import {
   StateFeed,
   type FedReplica,
   type NewcomerLag,
-  type ReachedState,
+  type StateWithProgress,
   type StepUpdate,
 } from '../../../src/parallel/recovery/stateFeed.ts';
 import type { StateReceiveProgress } from '../../../src/protocol/events.ts';
@@ -58,12 +58,12 @@ class Rank implements FedReplica<null> {
     return { gradient: new Float32Array(SIZE).fill(this.now.step), learningRate: 1 };
   }
 
-  read(): Promise<ReachedState<null>> {
+  read(): Promise<StateWithProgress<null>> {
     this.copies += 1;
     return Promise.resolve({ progress: structuredClone(this.now), head: null, arrays: [this.values.slice()] });
   }
 
-  load({ progress, arrays }: ReachedState<null>): void {
+  load({ progress, arrays }: StateWithProgress<null>): void {
     this.loads += 1;
     this.now = progress;
     this.values = arrays[0]!;

@@ -6,7 +6,7 @@ import { gptNetworkSize, gptWeightShapes } from '../../../jobs/gpt/shapes.ts';
 import { GPT_PRESETS } from '../../../spec/gpt.ts';
 import { STATE_BYTES_PER_WEIGHT } from '../../../spec/pipeline.ts';
 import { elementCountOf } from '../../../util/shape.ts';
-import { Term } from '../../components/Term.tsx';
+import { GlossaryTerm } from '../../components/GlossaryTerm.tsx';
 import { formatBytes, formatCount, formatPercent } from '../../locales/format.ts';
 import { uiMessages } from '../../locales/index.ts';
 import { writeSettingsToAddress, pageRoute } from '../../state/address.ts';
@@ -22,11 +22,11 @@ import {
   countPlanSquares,
 } from './board.ts';
 import { ModelCut } from './ModelCut.tsx';
-import { Sizes } from './Sizes.tsx';
-import { Ticks } from './Ticks.tsx';
-import { Travel } from './Travel.tsx';
+import { PipelineSizeFields } from './PipelineSizeFields.tsx';
+import { PlanPlayerByTick } from './PlanPlayerByTick.tsx';
+import { PipelineTimingPanel } from './PipelineTimingPanel.tsx';
 import { YourTurn } from './YourTurn.tsx';
-import { Board } from './Board.tsx';
+import { PipelinePlanGrid } from './PipelinePlanGrid.tsx';
 import { Legend } from './Legend.tsx';
 import { PIPELINE_LESSON_PAGES, type PipelineLessonPageId } from './pages.ts';
 
@@ -58,7 +58,7 @@ export function PipelineLesson() {
             weights: formatCount(WEIGHTS),
             whole: formatBytes(bytes),
             part: formatBytes(bytes / size.stages),
-            term: (term, text) => <Term of={term}>{text}</Term>,
+            term: (term, text) => <GlossaryTerm of={term}>{text}</GlossaryTerm>,
           })}
           page={page}
           pages={PIPELINE_LESSON_PAGES.length}
@@ -75,7 +75,7 @@ export function PipelineLesson() {
           }
         />
         <div class="pipeline-parts">
-          <Sizes size={size} isBatchWhole={name === 'why' || name === 'one'} />
+          <PipelineSizeFields size={size} isBatchWhole={name === 'why' || name === 'one'} />
           <Part key={`${name} ${size.stages} ${size.microBatches}`} name={name} size={size} bytes={bytes} />
         </div>
       </div>
@@ -92,17 +92,21 @@ function Part({ name, size, bytes }: { name: PipelineLessonPageId; size: Pipelin
     case 'why':
       return <ModelCut stages={size.stages} layers={GPT2.layers} bytes={bytes} />;
     case 'one':
-      return <Ticks plans={{ gpipe: lessonPipelinePlan('gpipe', { ...size, microBatches: 1 }) }} />;
+      return <PlanPlayerByTick plans={{ gpipe: lessonPipelinePlan('gpipe', { ...size, microBatches: 1 }) }} />;
     case 'micro':
-      return <Ticks plans={{ gpipe: lessonPipelinePlan('gpipe', size) }} />;
+      return <PlanPlayerByTick plans={{ gpipe: lessonPipelinePlan('gpipe', size) }} />;
     case 'bubble':
       return <Bubble size={size} />;
     case 'turn':
       return <YourTurn size={size} />;
     case 'compare':
-      return <Ticks plans={{ gpipe: lessonPipelinePlan('gpipe', size), '1f1b': lessonPipelinePlan('1f1b', size) }} />;
+      return (
+        <PlanPlayerByTick
+          plans={{ gpipe: lessonPipelinePlan('gpipe', size), '1f1b': lessonPipelinePlan('1f1b', size) }}
+        />
+      );
     case 'training':
-      return <Travel size={size} />;
+      return <PipelineTimingPanel size={size} />;
     default:
       return name satisfies never;
   }
@@ -116,7 +120,7 @@ function Bubble({ size }: { size: PipelineSize }) {
   return (
     <section class="pipeline-part" aria-label={bubble.title}>
       <Legend />
-      <Board caption={schedules.gpipe} plan={plan} columns={plan.ticks} hasKept={false} chooses={null} />
+      <PipelinePlanGrid caption={schedules.gpipe} plan={plan} columns={plan.ticks} hasKept={false} chooses={null} />
       <dl class="bubble-sums" aria-live="polite">
         <div>
           <dt class="dim">{bubble.counted}</dt>

@@ -5,7 +5,7 @@
 import { IndexSelect } from '../../components/IndexSelect.tsx';
 import { useSignal } from '@preact/signals';
 import { uiMessages } from '../../locales/index.ts';
-import { Board } from './Board.tsx';
+import { PipelinePlanGrid } from './PipelinePlanGrid.tsx';
 import { keptActivationsByStage, lessonPipelinePlan, type PipelineSize } from './board.ts';
 import { Legend } from './Legend.tsx';
 import {
@@ -62,7 +62,7 @@ export function YourTurn({ size }: { size: PipelineSize }) {
       )}
       <VerdictText turn={turn.value} />
       <Legend />
-      <Board
+      <PipelinePlanGrid
         caption={schedules['1f1b']}
         plan={plan}
         columns={Math.max(lessonPipelinePlan('1f1b', size).ticks, plan.ticks + (finished ? 0 : 1))}

@@ -3,8 +3,8 @@
  * follow 1F1B. Pure.
  */
 import {
-  isNeededPassComputed,
-  passNeededBy,
+  isInputPassComputed,
+  inputPassOf,
   nextPassOfRank,
   type MicroBatchPass,
   type PassKind,
@@ -77,8 +77,8 @@ export function applyYourTurnChoice(turn: YourTurnState, choice: YourTurnChoice)
   const pass = choice === 'wait' ? null : nextPassOfKind(turn, choice);
   if (choice !== 'wait' && pass === null) return { ...turn, verdict: { kind: 'done', of: choice } };
   const computed = countComputedPasses(plan);
-  if (pass !== null && !isNeededPassComputed(pass, plan.stages, computed)) {
-    return { ...turn, verdict: { kind: 'impossible', pass, needs: passNeededBy(pass, plan.stages)! } };
+  if (pass !== null && !isInputPassComputed(pass, plan.stages, computed)) {
+    return { ...turn, verdict: { kind: 'impossible', pass, needs: inputPassOf(pass, plan.stages)! } };
   }
   const passes = plan.passes.map((own, rank) => {
     const next = rank === stage ? pass : nextPassOfRank('1f1b', plan, rank, computed);
@@ -92,7 +92,7 @@ function verdictOn(turn: YourTurnState, pass: MicroBatchPass | null): YourTurnVe
   const computed = countComputedPasses(plan);
   const isPossible = (kind: PassKind): boolean => {
     const other = nextPassOfKind(turn, kind);
-    return other !== null && isNeededPassComputed(other, plan.stages, computed);
+    return other !== null && isInputPassComputed(other, plan.stages, computed);
   };
   const isFull = keptActivationsByStage(plan)[stage]!.now.length >= maxKeptMicroBatches(turn);
   if (pass === null) {

@@ -1,5 +1,5 @@
 /** Texts of the charts: curves, and the marks on them. */
-import { listInWords, upperFirst } from '../../../util/text.ts';
+import { listInWords, capitalizeFirst } from '../../../util/text.ts';
 
 export const chartTexts = {
   axis: 'Horizontal axis',
@@ -32,7 +32,7 @@ export const chartTexts = {
   noLoss: 'Loss: no step yet.',
   noAccuracy: 'Accuracy: not measured yet.',
   lossLabel: (axis: 'step' | 'time', first: string, now: string) => `Loss by ${axis}: ${first} at first, ${now} now.`,
-  metricLabel: (name: string, axis: 'step' | 'time', now: string) => `${upperFirst(name)} by ${axis}: ${now} now.`,
+  metricLabel: (name: string, axis: 'step' | 'time', now: string) => `${capitalizeFirst(name)} by ${axis}: ${now} now.`,
   changed: (what: string, step: number) => `After step ${step}: ${what}.`,
   savedAt: (step: number) => `Last saved after step ${step}.`,
   savedKey: '▲ saved',

@@ -1,6 +1,6 @@
 /** Texts for jobs, strategies and their settings. */
 import { formatCount, plural } from '../format.ts';
-import { upperFirst } from '../../../util/text.ts';
+import { capitalizeFirst } from '../../../util/text.ts';
 import { ALGORITHM_NAMES } from '../../../spec/algorithms.ts';
 import {
   CODECS,
@@ -269,7 +269,7 @@ export const jobTexts = {
         : spec.measure === 'methods'
           ? `a few steps, ${spec.batchSize} samples per step and tab`
           : `${plural(spec.epochs, 'epoch')}${length}, ${spec.batchSize} samples per step and tab, ${optimizer} at ${spec.learningRate}`;
-    return `${upperFirst(`${size}${jobTexts.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab trains on its own files' : ''}${describeAugment(spec)}${spec.transport === 'webrtc' ? '; tabs of one browser linked by WebRTC, too' : ''}`;
+    return `${capitalizeFirst(`${size}${jobTexts.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab trains on its own files' : ''}${describeAugment(spec)}${spec.transport === 'webrtc' ? '; tabs of one browser linked by WebRTC, too' : ''}`;
   },
   /** The strategy in a phrase: `local SGD, an exchange every 8 steps`. */
   describeStrategy: ({ measure, strategy, syncEvery, staleness, stages }: JobSpec): string => {
@@ -285,7 +285,7 @@ export const jobTexts = {
   methods: {
     name: (method: string): string => {
       const { strategy, codec } = learningMethodByName(method);
-      return `${upperFirst(strategyTexts[strategy].name)}${codec === 'fp32' ? '' : `, ${CODECS[codec].title}`}`;
+      return `${capitalizeFirst(strategyTexts[strategy].name)}${codec === 'fp32' ? '' : `, ${CODECS[codec].title}`}`;
     },
     method: 'Method',
     step: 'Step',

@@ -1,7 +1,7 @@
 /** The ring, the grid and their player. */
 import type { ComponentChildren } from 'preact';
 import type { AllReduceName } from '../../../spec/algorithms.ts';
-import { listInWords, upperFirst } from '../../../util/text.ts';
+import { listInWords, capitalizeFirst } from '../../../util/text.ts';
 import { formatRank, namesOfRanks, plural, formatRankAtStart } from '../format.ts';
 
 /** Before a run, a reader does not know ranks yet, so texts say `tab`. */
@@ -112,7 +112,7 @@ export const ringTexts = {
       : `Every ${each(isRun)} has computed a gradient from its own share of the samples and cut it into ${plural(chunks, 'chunk')}.`,
   phases,
   phaseText: (phase: keyof typeof phases, isRun: boolean) =>
-    `${upperFirst(phases[phase].title)}: ${phases[phase].text(each(isRun))}`,
+    `${capitalizeFirst(phases[phase].title)}: ${phases[phase].text(each(isRun))}`,
   whole: 'the whole gradient',
   oneChunk: (chunk: string) => `chunk ${chunk}`,
   manyChunks: (first: string, last: string) => `chunks ${first} to ${last}`,
@@ -127,13 +127,13 @@ export const ringTexts = {
           ? `add your numbers to ${got.chunks} from ${formatRank(got.rank)}`
           : `keep a copy of ${got.chunks} from ${formatRank(got.rank)}`;
     const both = send !== '' && take !== '' ? `${send} and ${take}` : `${send}${take}`;
-    return `${upperFirst(phases[phase].title)}: you ${both === '' ? 'wait for the others' : both}.`;
+    return `${capitalizeFirst(phases[phase].title)}: you ${both === '' ? 'wait for the others' : both}.`;
   },
   doneText: (isRun: boolean) =>
     `Every ${each(isRun)} now holds the same sums, so all take the same step with the same average gradient.`,
 
   cell: (rank: number, chunks: string) => `${formatRankAtStart(rank)}, ${chunks}`,
-  travelling: (chunks: string) => `${upperFirst(chunks)}, on the way`,
+  travelling: (chunks: string) => `${capitalizeFirst(chunks)}, on the way`,
   sendsNothing: (rank: number) => `${formatRankAtStart(rank)} sends nothing in this step.`,
   holdsAll: (n: number) => `the finished sum of all ${plural(n, 'rank')}`,
   holdsOwn: (rank: number) => `the numbers of ${formatRank(rank)} only`,
@@ -145,7 +145,7 @@ export const ringTexts = {
   /** The picked chunk in a sentence: `Rank 2, chunk B: the partial sum of …, 3 + 5 = 8.` */
   cellText: (what: string, holds: string, sums: string) => `${what}: ${holds}${sums === '' ? '' : `, ${sums}`}.`,
   /** `chunk` and `moves` are the start and the end of one sentence. */
-  chunk: (name: string, bytes: string | null) => `${upperFirst(name)}${bytes === null ? '' : `, ${bytes}`}:`,
+  chunk: (name: string, bytes: string | null) => `${capitalizeFirst(name)}${bytes === null ? '' : `, ${bytes}`}:`,
   moves: (from: ComponentChildren, to: ComponentChildren, step: number, of: number, isRing: boolean) => (
     <>
       from {from} to {to} in {isRing ? 'ring step' : 'step'} {step} of {of}.
@@ -173,7 +173,7 @@ export const ringTexts = {
     `Chunks of every rank: ${n} ranks by ${plural(chunks, 'chunk')}. Arrow keys move between cells, and Escape leaves the grid. The caption of the player describes the step.`,
   onEdges: 'Chunks on their way. Arrow keys move between them, and Escape leaves the picture.',
   edge: (chunks: string, from: number, to: number) =>
-    `${upperFirst(chunks)}, from ${formatRank(from)} to ${formatRank(to)}`,
+    `${capitalizeFirst(chunks)}, from ${formatRank(from)} to ${formatRank(to)}`,
 
   picture: (n: number, algorithm: AllReduceName, kind: string) =>
     `${pictures[algorithm](n)} exchanging chunks, ${kind}.`,

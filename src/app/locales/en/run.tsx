@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import type { CodecChoice } from '../../../protocol/runResult.ts';
 import { formatBytes, formatMs, formatRank, plural, formatRankAtStart } from '../format.ts';
 import { ENGLISH_NOTICE_SENTENCES } from '../../../protocol/notices.ts';
-import { listInWords, upperFirst } from '../../../util/text.ts';
+import { listInWords, capitalizeFirst } from '../../../util/text.ts';
 import { CODECS } from '../../../spec/codecs.ts';
 import { strategyTexts } from './job.tsx';
 
@@ -80,7 +80,7 @@ export const runTexts = {
         ? `Communication adds ${added} (${speed}). A codec would save too little time to justify its rounding errors.`
         : `With fp32 (${speed}), communication added ${added}. With ${title}, it should add about ${formatMs(expectedMs[codec])}.`;
     const advice = suggestion
-      ? ` That is still more than half of a step. ${upperFirst(strategyTexts[suggestion].name)} communicates less often.`
+      ? ` That is still more than half of a step. ${capitalizeFirst(strategyTexts[suggestion].name)} communicates less often.`
       : '';
     return `Codec: ${title}. ${reason}${advice}`;
   },
@@ -217,7 +217,8 @@ export const runTexts = {
   stragglersLater: (every: number) =>
     `Slow ranks and links are shown after the first exchange of statistics. Ranks exchange them every ${every} steps.`,
   nobodySlow: 'No straggler: all ranks and links have similar speed.',
-  slowRank: (who: string, causes: readonly string[]) => `${upperFirst(who)} slows the ring: ${causes.join(', and ')}.`,
+  slowRank: (who: string, causes: readonly string[]) =>
+    `${capitalizeFirst(who)} slows the ring: ${causes.join(', and ')}.`,
   slowComputing: (times: string) => `its computation takes ${times} times as long as the others’`,
   slowOtherwise: (times: string) =>
     `its step, without waits for other ranks, takes ${times} times as long as the others’, although its computation is not slow`,
@@ -262,7 +263,7 @@ export const runTexts = {
     unknown: 'No usual cause was found. Other programs may keep the machine busy: close programs that you do not need.',
   },
   separated: (a: string, b: string) =>
-    `${upperFirst(a)} and ${b} are no longer neighbours. The link between them slowed the ring, so the ranks now have a different order in the ring.`,
+    `${capitalizeFirst(a)} and ${b} are no longer neighbours. The link between them slowed the ring, so the ranks now have a different order in the ring.`,
 
   // The model as a file.
   keep: {

@@ -2,7 +2,7 @@ import { ALGORITHM_NAMES } from '../../../spec/algorithms.ts';
 import { CODECS, STRATEGIES, type JobSpec, type CodecSetting, type StrategyName } from '../../../spec/job.ts';
 import { learningMethodByName } from '../../../spec/methods.ts';
 import type { AugmentName } from '../../../spec/names.ts';
-import { upperFirst } from '../../../util/text.ts';
+import { capitalizeFirst } from '../../../util/text.ts';
 import { formatCount } from '../format.ts';
 import type { UiMessages } from '../en/index.ts';
 import type { StrategyTexts } from '../en/job.tsx';
@@ -241,7 +241,7 @@ export const jobTexts: UiMessages['job'] = {
   methods: {
     name: (method: string): string => {
       const { strategy, codec } = learningMethodByName(method);
-      return `${upperFirst(strategyTexts[strategy].name)}${codec === 'fp32' ? '' : `，${CODECS[codec].title}`}`;
+      return `${capitalizeFirst(strategyTexts[strategy].name)}${codec === 'fp32' ? '' : `，${CODECS[codec].title}`}`;
     },
     method: '方法',
     step: '一步',

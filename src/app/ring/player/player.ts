@@ -15,11 +15,11 @@ import {
 } from '../frameAt.ts';
 import { allReduceSteps } from '../../../collectives/plans/planSteps.ts';
 import { createPlayback, type Playback, type PlayerOptions } from './playback.ts';
-import type { RecordedTrace } from '../../../protocol/stepTrace.ts';
+import type { AllReduceTraceRecord } from '../../../protocol/stepTrace.ts';
 
 /** A trace of one round, which the player plays. */
 export interface PlayedRound {
-  trace: RecordedTrace;
+  trace: AllReduceTraceRecord;
   n: number;
   /**
    * The numbers, if there are few enough to show. `numbers[rank]` is the vector of that rank before

@@ -12,7 +12,7 @@ import type { TrainingProgress } from '../../../parallel/recovery/progress.ts';
 import { ranksWithLatestState, rejectDivergentRanks } from '../../../parallel/recovery/stateElection.ts';
 import { DataError } from '../../../util/errors.ts';
 import { hashOfArrays } from '../../../util/hash.ts';
-import { majority } from '../../../util/majority.ts';
+import { mostFrequentVote } from '../../../util/mostFrequentVote.ts';
 import { mixSeed } from '../../../util/rng.ts';
 import { createGptTask } from '../../tasks/gptTask.ts';
 import { createJobTask, type JobTask } from '../../tasks/jobTask.ts';
@@ -76,7 +76,7 @@ export class OwnDataShard {
     const state = reached && this.#agreed && { ...reached, agreed: JSON.stringify(this.#agreed) };
     const reports = await group.allGatherObject({ facts, state, tokens: this.#tokens });
     const ahead = ranksWithLatestState(reports.map((report) => report.state));
-    const elected = majority(ahead.map((rank) => reports[rank]!.state!.agreed));
+    const elected = mostFrequentVote(ahead.map((rank) => reports[rank]!.state!.agreed));
     const agreement = agreeOnShardFacts(
       reports.map((report) => report.facts),
       elected === undefined ? null : (JSON.parse(elected) as ShardFacts),

@@ -2,7 +2,7 @@
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { CursorPosition } from '../../../parallel/data/cursor.ts';
 import { currentRetainedGradients, type RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
-import type { AttachedRank, ElasticStrategy } from '../../../parallel/strategies/index.ts';
+import type { EnteredRankState, ElasticStrategy } from '../../../parallel/strategies/index.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { TrainingTask } from '../../tasks/task.ts';
 import { compareDataHashes } from './compareDataHashes.ts';
@@ -90,7 +90,11 @@ export class RunSamples {
    * Elects one state together with the ranks of a group. Then assigns the samples of the next step,
    * and uses the gradients of that step that ranks retain. Every rank must call it.
    */
-  async attach(strategy: ElasticStrategy, group: ProcessGroup, run: RunProgress): Promise<AttachedRank<EntryNote>[]> {
+  async attach(
+    strategy: ElasticStrategy,
+    group: ProcessGroup,
+    run: RunProgress,
+  ): Promise<EnteredRankState<EntryNote>[]> {
     strategy.rollBack();
     const retained = this.assigner.retainedGradient(strategy);
     const arrivals = await strategy.attach(group, run.now, { retained, isDue: run.isDue });

@@ -7,7 +7,7 @@ import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { Variable } from '../../../parallel/backward/flatten.ts';
 import { measureExchangeSpeed } from '../../../parallel/costs/measureExchangeSpeed.ts';
 import { chooseMethods, methodCosts } from '../../../parallel/costs/methodCosts.ts';
-import type { RunBounds } from '../../../parallel/recovery/progress.ts';
+import type { RunLimits } from '../../../parallel/recovery/progress.ts';
 import { encodedGradients } from '../../../parallel/costs/exchangeCosts.ts';
 import { POWER_SGD_MATRIX_RANK } from '../../../parallel/strategies/gradientTransport.ts';
 import type { ReportedDevice } from '../../../protocol/room.ts';
@@ -30,7 +30,7 @@ const STEPS = 20;
 const TIMED_STEPS = 10;
 
 /** The test takes the same number of steps, whatever the plan's limits are. */
-export const METHOD_TEST_BOUNDS: RunBounds = { epochs: Infinity, maxSteps: STEPS, maxMinutes: null, patience: null };
+export const METHOD_TEST_BOUNDS: RunLimits = { epochs: Infinity, maxSteps: STEPS, maxMinutes: null, patience: null };
 
 interface MethodTestOptions {
   plan: TrainingPlan;

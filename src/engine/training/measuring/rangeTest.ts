@@ -3,7 +3,7 @@
  * its end.
  */
 import { findLearningRate, hasLossExploded } from '../../../optim/rangeTest.ts';
-import type { RunBounds } from '../../../parallel/recovery/progress.ts';
+import type { RunLimits } from '../../../parallel/recovery/progress.ts';
 import { Ddp } from '../../../parallel/strategies/index.ts';
 import type { RunResult } from '../../../protocol/runResult.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
@@ -31,7 +31,7 @@ export class RangeTest {
    * Returns the limits of the run. Epochs are not limited, because the test needs many epochs of a
    * small data set. `patience` is off, because no held-out samples are evaluated.
    */
-  boundsOf(plan: TrainingPlan): RunBounds {
+  boundsOf(plan: TrainingPlan): RunLimits {
     return { ...plan, epochs: Infinity, patience: null };
   }
 

@@ -7,7 +7,7 @@ import type { GpuCommands, StepTimes } from '../../../protocol/stepTrace.ts';
 import type { RunAlgorithm } from '../../../spec/algorithms.ts';
 import { pipelineSegmentCount } from '../../../telemetry/stepLane.ts';
 import type { Clock } from '../../../util/clock.ts';
-import type { RankStep, TakenStep } from '../rankStep.ts';
+import type { RankStep, RankStepOutcome } from '../rankStep.ts';
 import { StepTelemetry } from './stepTelemetry.ts';
 
 interface StepReporterOptions {
@@ -18,7 +18,7 @@ interface StepReporterOptions {
 }
 
 /** A step that was taken. `startedAt` and `runStartedAt` are times of this rank's clock. */
-interface ReportedStep extends Omit<TakenStep, 'after'> {
+interface ReportedStep extends Omit<RankStepOutcome, 'after'> {
   step: number;
   epoch: number;
   offset: number;

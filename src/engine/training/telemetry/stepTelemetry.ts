@@ -8,7 +8,7 @@ import { rightNeighbourOf } from '../../../collectives/plans/ringPlan.ts';
 import type { StepReport } from '../../../parallel/strategies/index.ts';
 import type { EdgeReport, EngineEvent, RankTelemetry } from '../../../protocol/events.ts';
 import type { RankStatistics } from '../../../protocol/runEvents.ts';
-import type { GpuCommands, StepLane, StepTimes, RecordedTrace } from '../../../protocol/stepTrace.ts';
+import type { GpuCommands, StepLane, StepTimes, AllReduceTraceRecord } from '../../../protocol/stepTrace.ts';
 import type { FlightRecording } from '../../../protocol/flightRecording.ts';
 import { ClockComparison, type CollectiveSpan } from '../../../telemetry/clocks.ts';
 import { median } from '../../../util/statistics.ts';
@@ -36,7 +36,7 @@ export class StepTelemetry {
   readonly #clock: Clock;
   readonly #isHidden: () => boolean;
   #lanes: StepLane[] = [];
-  #traces: RecordedTrace[] = [];
+  #traces: AllReduceTraceRecord[] = [];
   #clocks: RankTelemetry['clock'][] = [];
   #group: ProcessGroup | null = null;
   #segments = MAX_SENT_SEGMENTS;
@@ -164,7 +164,7 @@ export class StepTelemetry {
    * reduce-scatter are left out: a chunk may wait for a receiver that has not started yet, even if
    * the link is fast.
    */
-  #count(hops: RecordedTrace['hops']): void {
+  #count(hops: AllReduceTraceRecord['hops']): void {
     for (const { planStep, sentAt, receivedAt } of hops) {
       if (planStep < this.#group!.worldSize - 1 || sentAt === null || receivedAt === null) continue;
       this.#chunks.count += 1;

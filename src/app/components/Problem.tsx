@@ -1,9 +1,0 @@
-/** An error message, in English. */
-export function Problem({ of }: { of: string | null }) {
-  if (of === null) return null;
-  return (
-    <p class="wrong small" role="alert">
-      ✕ <span lang="en">{of}</span>
-    </p>
-  );
-}
