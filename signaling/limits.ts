@@ -2,7 +2,7 @@
 import type { Clock } from '../src/util/clock.ts';
 import { MAX_SPECTATORS } from '../src/protocol/control.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
-import { FIRST_TASK_LIMIT_MS, MAX_LINE_DELAY_MS } from '../src/util/activity.ts';
+import { FIRST_THREAD_TASK_LIMIT_MS, MAX_LINE_DELAY_MS } from '../src/util/activity.ts';
 import { siteOf } from './http/address.ts';
 
 export interface Limits {
@@ -162,7 +162,7 @@ export const DEFAULT_LIMITS: Limits = {
   allLinksBytes: 32 * MIB,
   maxAllLinksBytes: 128 * MIB,
   linkPingMs: 20_000,
-  linkSilentMs: FIRST_TASK_LIMIT_MS,
+  linkSilentMs: FIRST_THREAD_TASK_LIMIT_MS,
   serverLinksBytesPerSecond: 125e6,
 };
 

@@ -9,5 +9,5 @@ export {
   DataParallel,
   type DataParallelOptions,
   type OutputLoss,
-  type ReplicaMemory,
+  type ReplicaPassReport,
 } from './library/dataParallel/dataParallel.ts';

@@ -14,7 +14,7 @@ import {
 } from '../src/collectives/unexpectedMessages.ts';
 import { CHECKPOINTS_KEPT } from '../src/engine/storage/checkpoints.ts';
 import { BUCKET_CAP_BYTES, FIRST_BUCKET_BYTES } from '../src/parallel/flat/buckets.ts';
-import { MIRROR_EVERY_STEPS } from '../src/parallel/zero/shardedOptimizer.ts';
+import { MIRROR_SHARDS_EVERY_STEPS } from '../src/parallel/zero/shardedOptimizer.ts';
 import { MAX_CLASS_NAME_LENGTH, MAX_CONFUSED_CLASSES } from '../src/protocol/confusion.ts';
 import { MAX_CONTROL_BYTES } from '../src/protocol/control.ts';
 import { MAX_FRAME_BYTES } from '../src/protocol/frame.ts';
@@ -28,8 +28,8 @@ import {
   type FrameWindowSize,
 } from '../src/transport/frameOrder.ts';
 import { HIGH_WATER_BYTES } from '../src/transport/link.ts';
-import { MAX_EARLY_BYTES } from '../src/transport/sharedLink.ts';
-import { FIRST_TASK_LIMIT_MS, MIN_TASK_LIMIT_MS, MAX_AWAITED_RANKS } from '../src/util/activity.ts';
+import { MAX_EARLY_BYTES } from '../src/transport/linkAcrossGenerations.ts';
+import { FIRST_THREAD_TASK_LIMIT_MS, MIN_THREAD_TASK_LIMIT_MS, MAX_AWAITED_RANKS } from '../src/util/activity.ts';
 
 const PAGE = readFileSync(path.resolve(import.meta.dirname, '../docs/LIMITS.md'), 'utf8');
 
@@ -71,7 +71,7 @@ test.each([
   ["elements of one collective or message, all ranks' parts together", grouped(MAX_OP_ELEMENTS)],
   ['largest tag of a message', grouped(MAX_TAG)],
   ['first bucket *; further buckets *', `${kib(FIRST_BUCKET_BYTES)}; ${kib(BUCKET_CAP_BYTES)}`],
-  ["steps between two copies of a shard's averages to the next rank", grouped(MIRROR_EVERY_STEPS)],
+  ["steps between two copies of a shard's averages to the next rank", grouped(MIRROR_SHARDS_EVERY_STEPS)],
   [
     'shared files: total size, number, length of a name',
     `${MAX_SHARED_BYTES / 2 ** 30} GiB, ${MAX_SHARED_FILES}, ${MAX_FILE_NAME_LENGTH} characters`,
@@ -82,7 +82,7 @@ test.each([
   ['ranks that a heartbeat names as awaited', grouped(MAX_AWAITED_RANKS)],
   [
     'a task of a rank without progress: times its longest so far; at least; if it was never completed, or has no name',
-    `8; ${seconds(MIN_TASK_LIMIT_MS)}; ${FIRST_TASK_LIMIT_MS / 60_000} min`,
+    `8; ${seconds(MIN_THREAD_TASK_LIMIT_MS)}; ${FIRST_THREAD_TASK_LIMIT_MS / 60_000} min`,
   ],
   ['first message', `within ${seconds(SERVER.firstMessageMs)}`],
   ['unsent bytes to a slow reader before it is closed', mib(SERVER.maxUnsentBytes)],

@@ -1,7 +1,7 @@
 /** Measures matrix products with the kernels of TensorFlow.js and of this project, in turn. */
 import * as tf from '@tensorflow/tfjs';
 import { chooseWebGpuKernels } from '../../src/gpu/kernels/index.ts';
-import { KERNEL_CHOICES, type KernelChoice } from '../../src/spec/names.ts';
+import { GPU_KERNEL_CHOICES, type GpuKernelChoice } from '../../src/spec/names.ts';
 import { median } from '../../src/util/statistics.ts';
 import { PRODUCTS, type MatMulFigures } from './args.ts';
 
@@ -19,7 +19,7 @@ export async function measureMatMul(size: number): Promise<MatMulFigures[]> {
 
 async function measure(size: number, kind: MatMulFigures['kind']): Promise<MatMulFigures> {
   const [a, b] = [0, 1].map((seed) => tf.randomUniform<tf.Rank.R2>([size, size], -1, 1, 'float32', seed));
-  const series = async (kernels: KernelChoice, length: number): Promise<number> => {
+  const series = async (kernels: GpuKernelChoice, length: number): Promise<number> => {
     chooseWebGpuKernels(kernels);
     const startedAt = performance.now();
     const corner = tf.tidy(() => {
@@ -35,18 +35,18 @@ async function measure(size: number, kind: MatMulFigures['kind']): Promise<MatMu
     corner.dispose();
     return performance.now() - startedAt;
   };
-  const times: Record<KernelChoice, number[]> = { own: [], stock: [] };
-  const lengths: Record<KernelChoice, number> = { own: 1, stock: 1 };
-  for (const kernels of KERNEL_CHOICES) {
+  const times: Record<GpuKernelChoice, number[]> = { own: [], stock: [] };
+  const lengths: Record<GpuKernelChoice, number> = { own: 1, stock: 1 };
+  for (const kernels of GPU_KERNEL_CHOICES) {
     await series(kernels, 1);
     const ms = await series(kernels, 1);
     lengths[kernels] = Math.min(MAX_SERIES, Math.max(1, Math.ceil(SERIES_MS / ms)));
   }
   for (let turn = 0; turn < TURNS; turn++) {
-    for (const kernels of KERNEL_CHOICES)
+    for (const kernels of GPU_KERNEL_CHOICES)
       times[kernels].push((await series(kernels, lengths[kernels])) / lengths[kernels]);
   }
   tf.dispose([a!, b!]);
-  const gflops = (kernels: KernelChoice): number => (2 * size ** 3) / median(times[kernels]) / 1e6;
+  const gflops = (kernels: GpuKernelChoice): number => (2 * size ** 3) / median(times[kernels]) / 1e6;
   return { size, kind, stockGflops: gflops('stock'), ownGflops: gflops('own') };
 }

@@ -7,7 +7,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { StageBoundary } from '../../src/parallel/pipeline/boundary.ts';
 import { runPipelinePlan } from '../../src/parallel/pipeline/runPlan.ts';
-import { gpipe, oneForwardOneBackward, type TimedPass } from '../../src/parallel/pipeline/schedules.ts';
+import { gpipe, oneForwardOneBackward, type TimedStagePass } from '../../src/parallel/pipeline/schedules.ts';
 import type { PIPELINE_SCHEDULE_NAMES } from '../../src/spec/pipeline.ts';
 import { systemClock, EventLoopYielder } from '../../src/util/clock.ts';
 import type { WorkerRank } from '../world/rank.ts';
@@ -27,7 +27,7 @@ export interface WaitingStep {
   /** When all ranks began the step, and when this rank's values had been received. */
   start: number;
   end: number;
-  passes: TimedPass[];
+  passes: TimedStagePass[];
 }
 
 const TIMEOUT_MS = 60_000;

@@ -6,7 +6,7 @@ import { allReducePlanner } from '../../src/collectives/plans/algorithms.ts';
 import type { NetworkCosts } from '../../src/collectives/plans/costModel.ts';
 import { switchedNetwork, wirelessNetwork } from '../../src/simulation/networks.ts';
 import { simulationScheduleOf } from '../../src/simulation/schedule.ts';
-import { simulateSchedule, type SimulatedNetwork } from '../../src/simulation/simulate.ts';
+import { simulateCollective, type SimulatedNetwork } from '../../src/simulation/simulate.ts';
 import { ALL_REDUCE_NAMES, type AllReduceName } from '../../src/spec/algorithms.ts';
 
 export const NETWORKS = ['LAN', 'campus Wi-Fi', 'home uplinks'] as const;
@@ -75,7 +75,10 @@ export function simulateGrowth(
     for (const name of ALL_REDUCE_NAMES) {
       const schedule = simulationScheduleOf(allReducePlanner(name, n, GRADIENT_BYTES / FLOAT_BYTES), n);
       for (const { network, ms } of rows) {
-        ms[name] = simulateSchedule(schedule, { network: networkOf(network, n, costs), elementBytes: FLOAT_BYTES }).ms;
+        ms[name] = simulateCollective(schedule, {
+          network: networkOf(network, n, costs),
+          elementBytes: FLOAT_BYTES,
+        }).ms;
       }
     }
     return rows;

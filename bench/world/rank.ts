@@ -1,6 +1,6 @@
 /** Types of experiments, and of messages between the page and the worker of a benchmark's tab. */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import type { RelayReply, RelayRequest } from '../../src/engine/membership/peerRelay.ts';
+import type { PeerRelayReply, PeerRelayRequest } from '../../src/engine/membership/peerRelay.ts';
 import type { IceServer } from '../../src/protocol/control.ts';
 import type { LinkSignal } from '../../src/protocol/linkSignal.ts';
 import type { TransportName } from '../../src/spec/names.ts';
@@ -64,7 +64,9 @@ export interface ServedRank {
 }
 
 /** Messages from the page to the worker, in addition to calls. */
-export type ToRank = { type: 'signal'; from: number; signal: WorkerSignal } | { type: 'relay'; reply: RelayReply };
+export type ToRank = { type: 'signal'; from: number; signal: WorkerSignal } | { type: 'relay'; reply: PeerRelayReply };
 
 /** Messages from the worker to the page, in addition to results. */
-export type FromRank = { type: 'signal'; to: number; signal: WorkerSignal } | { type: 'relay'; request: RelayRequest };
+export type FromRank =
+  | { type: 'signal'; to: number; signal: WorkerSignal }
+  | { type: 'relay'; request: PeerRelayRequest };

@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { parseRoomCode } from '../../src/protocol/roomCode.ts';
 import { PeergradError, UsageError } from '../../src/util/errors.ts';
-import type { KernelChoice } from '../../src/spec/names.ts';
+import type { GpuKernelChoice } from '../../src/spec/names.ts';
 import { joinTabs, type TabData } from '../joinTabs.ts';
 import type { BackendMode, GpuMode } from '../browser/browser.ts';
 import { ensureBrowser } from '../browser/findBrowser.ts';
@@ -20,7 +20,7 @@ export interface JoinOptions {
   browser?: string;
   backend: BackendMode;
   gpu: GpuMode;
-  kernels: KernelChoice;
+  kernels: GpuKernelChoice;
   /** Timeout in seconds; `undefined`: no limit. */
   timeout?: number;
 }

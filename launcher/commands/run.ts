@@ -25,7 +25,7 @@ import { noRoomMessage, roomCodeFromText } from '../../src/protocol/roomCode.ts'
 import { systemClock } from '../../src/util/clock.ts';
 import { whyPlanCannotRun } from '../../src/spec/plan.ts';
 import { errorMessageOf, PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
-import type { KernelChoice } from '../../src/spec/names.ts';
+import type { GpuKernelChoice } from '../../src/spec/names.ts';
 import { isLoopback } from '../../signaling/http/address.ts';
 import { selfSignedCertificate } from '../../signaling/http/tls.ts';
 import { awaitServer } from '../awaitServer.ts';
@@ -58,7 +58,7 @@ interface TrainOptions extends JobOptions, LengthOptions, PlacementOptions, Conn
   browser?: string;
   backend: BackendMode;
   gpu: GpuMode;
-  kernels: KernelChoice;
+  kernels: GpuKernelChoice;
   /** Timeout in seconds, in addition to the minutes of training. */
   timeout: number;
   screenshot?: string;

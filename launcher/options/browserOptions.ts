@@ -1,7 +1,7 @@
 /** Options of all commands that open tabs. */
 import { type Command, Option } from 'commander';
 import { BACKEND_MODES, GPU_MODES } from '../browser/browser.ts';
-import { KERNEL_CHOICES } from '../../src/spec/names.ts';
+import { GPU_KERNEL_CHOICES } from '../../src/spec/names.ts';
 import { wholeNumber } from './jobOptions.ts';
 
 /** Default timeout of a run, in seconds: ten times what the demo takes on two slow cores. */
@@ -23,7 +23,7 @@ export function addBackendOption(command: Command): Command {
 export function addKernelsOption(command: Command): Command {
   return command.addOption(
     new Option('--kernels <name>', "WebGPU kernels of these tabs: peergrad's own, or TensorFlow.js's")
-      .choices(KERNEL_CHOICES)
+      .choices(GPU_KERNEL_CHOICES)
       .default('own'),
   );
 }

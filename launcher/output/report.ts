@@ -2,10 +2,10 @@
 import type { EventOf } from '../../src/protocol/events.ts';
 import type {
   CodecChoice,
-  MethodComparison,
+  MethodTestResult,
   RangeTestResult,
   RunResult,
-  TransportCounts,
+  RingLinkCounts,
 } from '../../src/protocol/runResult.ts';
 import { metricEntries, metricsWithAccuracy } from '../../src/spec/measures.ts';
 import { methodChangesLearning, learningMethodByName } from '../../src/spec/methods.ts';
@@ -31,7 +31,7 @@ const SHARE_REASON: Record<WorkShareReason, string> = {
   overhead: 'Smaller passes would cost more than unequal shares would save.',
 };
 
-const OVER: Record<keyof TransportCounts, string> = {
+const OVER: Record<keyof RingLinkCounts, string> = {
   webrtc: 'over WebRTC',
   server: 'through the server',
   memory: 'over message ports',
@@ -64,8 +64,8 @@ export function summarize(result: RunResult): string {
 }
 
 /** Returns ` over WebRTC`, or the number of links of each kind if there are several kinds. */
-function describeLinks(transport: TransportCounts): string {
-  const used = (Object.keys(OVER) as (keyof TransportCounts)[]).filter((kind) => transport[kind] > 0);
+function describeLinks(transport: RingLinkCounts): string {
+  const used = (Object.keys(OVER) as (keyof RingLinkCounts)[]).filter((kind) => transport[kind] > 0);
   if (used.length === 1) return ` ${OVER[used[0]!]}`;
   const links = used.map((kind) => `${transport[kind]} ${OVER[kind]}`);
   return links.length === 0 ? '' : ` with links of several kinds (${links.join(', ')})`;
@@ -148,7 +148,7 @@ function optionsOf(method: string): string {
 }
 
 /** Returns the expected costs of each method, and the options of the best. */
-function compareMethods({ costs, best, unchanged }: MethodComparison): string {
+function compareMethods({ costs, best, unchanged }: MethodTestResult): string {
   const rows = costs.map(
     ({ method, stepMs, bytesPerStep, timeToGoal }) =>
       `  ${optionsOf(method)}: ${ms(stepMs)} and ${(bytesPerStep / 1000).toFixed(1)} kB per step, ${timeToGoal.toFixed(1)} times the shortest time to a goal`,

@@ -27,7 +27,7 @@ import { HangDiagnostics, type HangReports } from './diagnostics/hangDiagnostics
 import { MonitoredBarrier } from './diagnostics/monitoredBarrier.ts';
 import { judgeExpiredDeadline } from './diagnostics/deadlineVerdict.ts';
 import { createAbortMessage, GroupMessage } from './groupMessages.ts';
-import { InFlightOp, type OpDescription, type OpExecutor } from './inFlightOp.ts';
+import { InFlightOp, type OpDescription, type GroupOpExecutor } from './inFlightOp.ts';
 import type { Mesh, MeshListener } from './mesh.ts';
 import type { ProcessGroupOptions } from './options.ts';
 import { PointToPoint } from './pointToPoint.ts';
@@ -57,7 +57,7 @@ interface ExecutorOptions extends Pick<ProcessGroupOptions, 'activityOf'> {
   onfailure: (error: Error) => void;
 }
 
-export class Executor implements OpExecutor {
+export class Executor implements GroupOpExecutor {
   readonly options: ExecutorOptions;
   /** Number of the group on the mesh. */
   readonly id: number;

@@ -13,7 +13,7 @@ import type { AllReduceName } from '../spec/algorithms.ts';
 import type { Clock } from '../util/clock.ts';
 import { ProtocolError } from '../util/errors.ts';
 import { createCallAgreement, type CallAgreement } from './diagnostics/agreement.ts';
-import { algorithmName, isSameOp, opName, type OpDescriptor } from './diagnostics/descriptor.ts';
+import { algorithmName, isSameOp, collectiveOpName, type OpDescriptor } from './diagnostics/descriptor.ts';
 import { OpDeadline } from './diagnostics/opDeadline.ts';
 import type { Mesh } from './mesh.ts';
 import type { ProcessGroupOptions } from './options.ts';
@@ -21,13 +21,13 @@ import { CollectivePayload, type CollectiveArrays } from './payload.ts';
 import {
   createSendLanes,
   createMoveProgress,
-  areEarlierMovesDone,
+  areEarlierPlanMovesDone,
   moveLength,
   transferKey,
   type SendLane,
   type MoveProgress,
 } from './plans/moveProgress.ts';
-import { planStepNumbers, type PlanMove, type Planner } from './plans/plans.ts';
+import { planStepNumbers, type PlanMove, type CollectivePlanner } from './plans/plans.ts';
 import type { AllReduceTrace, Work } from './work.ts';
 
 /**
@@ -38,7 +38,7 @@ export const MAX_BYTES_BEFORE_READY = 256 * 1024;
 
 /** The description of a collective that the process group issues. */
 export interface OpDescription<T> extends CollectiveArrays {
-  plan: Planner;
+  plan: CollectivePlanner;
   /** Text for the descriptor's count in error messages. */
   amount?: string | undefined;
   timeoutMs: number;
@@ -55,7 +55,7 @@ export interface OpDescription<T> extends CollectiveArrays {
 }
 
 /** The executor of the group, as its ops use it. */
-export interface OpExecutor {
+export interface GroupOpExecutor {
   /** Number of the group on the mesh. */
   readonly id: number;
   /** This rank in the group. */
@@ -94,7 +94,7 @@ export class InFlightOp {
   hasInput: boolean;
   readonly #issue: OpDescription<unknown>;
   readonly #work: Work<unknown>;
-  readonly #executor: OpExecutor;
+  readonly #executor: GroupOpExecutor;
   readonly #descriptor: OpDescriptor;
   readonly #payload: CollectivePayload;
   /** Numbers of the plan's steps, for a trace. */
@@ -127,7 +127,13 @@ export class InFlightOp {
   #taken: { frame: ArrayBuffer; start: number; end: number } | null = null;
 
   /** @throws UsageError if the dtype does not support the reduction. */
-  constructor(issue: OpDescription<unknown>, seq: number, call: string, work: Work<unknown>, executor: OpExecutor) {
+  constructor(
+    issue: OpDescription<unknown>,
+    seq: number,
+    call: string,
+    work: Work<unknown>,
+    executor: GroupOpExecutor,
+  ) {
     const { descriptor, dtype, source, target, timeoutMs } = issue;
     const { mesh, ranks, clock, segmentElements, activityOf } = executor.options;
     const { progress, recorder, generation } = mesh;
@@ -160,7 +166,7 @@ export class InFlightOp {
         group: executor.id,
         kind: 'collective',
         seq,
-        op: opName(descriptor.op),
+        op: collectiveOpName(descriptor.op),
         dtype: dtype.name,
         algorithm: algorithmName(descriptor.algorithm),
         count: descriptor.count,
@@ -315,7 +321,7 @@ export class InFlightOp {
       const frame = early[0]!;
       const start = move.start + progress.done;
       const end = start + this.#payload.elementsOf(frame);
-      if (!areEarlierMovesDone(progress, start, end)) return;
+      if (!areEarlierPlanMovesDone(progress, start, end)) return;
       early.shift();
       const since = this.#now();
       this.#payload.take(frame, move.how, start, end);
@@ -344,7 +350,7 @@ export class InFlightOp {
       const { move } = progress;
       const start = move.start + progress.done;
       const end = this.#payload.segmentEnd(move, start);
-      if (!areEarlierMovesDone(progress, start, end)) return;
+      if (!areEarlierPlanMovesDone(progress, start, end)) return;
       const header = this.#header;
       header.step = move.step;
       header.offset = progress.done;

@@ -31,7 +31,7 @@ import { Executor } from './executor.ts';
 import { agreeOnMembers, createSubgroups } from './groupCreation.ts';
 import type { Mesh } from './mesh.ts';
 import { NO_SERVED_PAIRS } from './plans/costModel.ts';
-import { opName } from './diagnostics/descriptor.ts';
+import { collectiveOpName } from './diagnostics/descriptor.ts';
 import type { MonitoredBarrierOptions } from './diagnostics/monitoredBarrier.ts';
 import { ObjectCollectives } from './objects/objectCollectives.ts';
 import type {
@@ -433,7 +433,7 @@ export class ProcessGroup {
   #issue<T>(op: PreparedOp<T>, options: OpOptions): Work<T> {
     if (this.rank < 0) return this.#nothing(op.result());
     const { timeoutMs = this.timeoutMs, after } = options;
-    return issueAbortable(this.#abortable, options.signal, opName(op.descriptor.op), () =>
+    return issueAbortable(this.#abortable, options.signal, collectiveOpName(op.descriptor.op), () =>
       this.#executor.issue({ ...op, timeoutMs, after }),
     );
   }

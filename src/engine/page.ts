@@ -10,7 +10,7 @@ import { requestTabPort } from '../transport/broker.ts';
 import { watchDebugPatterns } from '../util/debugLog.ts';
 import { errorMessageOf } from '../util/errors.ts';
 import { randomId } from './membership/browserId.ts';
-import type { PeerRelayHost, RelayRequest } from './membership/peerRelay.ts';
+import type { PeerRelayHost, PeerRelayRequest } from './membership/peerRelay.ts';
 import { listenToPulses } from './membership/pulseSocket.ts';
 import type { FromEngineWorker, ToEngineWorker } from './worker.ts';
 
@@ -54,7 +54,7 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
     }
     return opening;
   };
-  const receive = async (request: RelayRequest): Promise<void> => {
+  const receive = async (request: PeerRelayRequest): Promise<void> => {
     // If WebRTC's code could not be loaded, the failure was reported above.
     (await host().catch(() => null))?.receive(request);
   };

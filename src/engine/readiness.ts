@@ -8,7 +8,7 @@
 import type { RoomMessage } from '../protocol/control.ts';
 import { isDataChosenInTabs, type JobSpec } from '../spec/job.ts';
 import { previewInputsOf, jobHasPreview } from '../spec/preview.ts';
-import { CodeLoadError } from './loadCode.ts';
+import { CodeLoadError } from './loadCodeModule.ts';
 import { DataError, DeviceError, DivergenceError, PeergradError } from '../util/errors.ts';
 import { isCountedReady, type ReadyRank } from './membership/readyAnnouncer.ts';
 import type { RendezvousOptions } from './membership/rendezvousOptions.ts';

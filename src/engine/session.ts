@@ -10,9 +10,9 @@ import type { EngineEvent } from '../protocol/events.ts';
 import type { EngineCommand } from '../protocol/commands.ts';
 import type { NewcomerHooks } from '../parallel/recovery/stateFeed.ts';
 import { errorMessageOf, PeergradError, RunOverError } from '../util/errors.ts';
-import type { KernelChoice } from '../spec/names.ts';
+import type { GpuKernelChoice } from '../spec/names.ts';
 import { ChosenFiles } from './files/chosenFiles.ts';
-import { loadCode } from './loadCode.ts';
+import { loadCodeModule } from './loadCodeModule.ts';
 import type { RunOrigin } from './model/origin.ts';
 import { ModelQueries } from './model/modelQueries.ts';
 import type { Generation } from './membership/generation.ts';
@@ -53,7 +53,7 @@ export class Session {
   #code = '';
   #spectator: Spectator | null = null;
   #isHidden = false;
-  #kernels: KernelChoice = 'own';
+  #kernels: GpuKernelChoice = 'own';
   /**
    * The number of commands so far to enter or leave a room. A command that is still reading a file
    * is cancelled by a later command of these kinds.
@@ -145,7 +145,7 @@ export class Session {
     try {
       // Most rooms start without such a file, so tabs do not need the code that reads it.
       if (source !== undefined)
-        origin = await (await loadCode(() => import('./model/origin.ts'))).loadRunOrigin(source, openCheckpoints);
+        origin = await (await loadCodeModule(() => import('./model/origin.ts'))).loadRunOrigin(source, openCheckpoints);
     } catch (error) {
       if (this.#entries === entry) this.#fail(error, true);
       return;

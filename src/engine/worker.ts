@@ -15,19 +15,19 @@ import { Checkpoints } from './storage/checkpoints.ts';
 import { openAppDevice } from './device/appDevice.ts';
 import { EventBatches } from './eventBatches.ts';
 import { createPulseSocketOpener } from './membership/pulseSocket.ts';
-import { createRelayedConnector, type RelayReply, type RelayRequest } from './membership/peerRelay.ts';
+import { createRelayedConnector, type PeerRelayReply, type PeerRelayRequest } from './membership/peerRelay.ts';
 import { Session } from './session.ts';
 
 /** Page to worker. */
 export type ToEngineWorker =
   | { type: 'command'; command: EngineCommand }
-  | { type: 'relay'; reply: RelayReply }
+  | { type: 'relay'; reply: PeerRelayReply }
   /** The patterns of the debug log. */
   | { type: 'debug'; patterns: string };
 /** Worker to page. */
 export type FromEngineWorker =
   | { type: 'events'; events: readonly EngineEvent[] }
-  | { type: 'relay'; request: RelayRequest };
+  | { type: 'relay'; request: PeerRelayRequest };
 
 const post = (message: FromEngineWorker): void => globalThis.postMessage(message);
 const events = new EventBatches(systemClock, (batch) => post({ type: 'events', events: batch }));

@@ -7,7 +7,7 @@
 import { systemClock, EventLoopYielder } from '../util/clock.ts';
 import { DataError } from '../util/errors.ts';
 import { hexOf } from '../util/hex.ts';
-import { CsvRecords, type CsvStart } from './csvRecords.ts';
+import { CsvRecords, type CsvRecordsStart } from './csvRecords.ts';
 import { isCsvHeader } from './csvHeader.ts';
 import { csvColumnsOf, recordFitsCsvShape, csvShapeOf, csvStartOf } from './csvShape.ts';
 import { isUnitlessNumber } from './numbers.ts';
@@ -201,7 +201,7 @@ interface Guess {
  *
  * @param head the file's first bytes.
  */
-function guess(name: string, head: Uint8Array, isWhole: boolean, start: CsvStart): Guess {
+function guess(name: string, head: Uint8Array, isWhole: boolean, start: CsvRecordsStart): Guess {
   const told = start.separator;
   if (told !== null) return { separator: told, ...recordsIn(name, head, told, isWhole, start) };
   const beginning = new TextDecoder().decode(head).split(/[\r\n]+/, GUESS_LINES);
@@ -234,7 +234,7 @@ function recordsIn(
   head: Uint8Array,
   separator: string,
   isWhole: boolean,
-  start: CsvStart,
+  start: CsvRecordsStart,
 ): Pick<Guess, 'records' | 'error'> {
   const found = new CsvRecords(name, separator, start);
   const records: FirstRecord[] = [];

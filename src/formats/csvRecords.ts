@@ -4,7 +4,7 @@ import { canonicalText } from './classNames.ts';
 import { encodingAdvice } from './textEncoding.ts';
 
 /** A position in a file, and the number of its line. */
-export interface CsvStart {
+export interface CsvRecordsStart {
   offset: number;
   line: number;
   /** The separator that is stated in a line before the first record; `null` without such a line. */
@@ -51,7 +51,7 @@ export class CsvRecords {
   /** Offset of `bytes` in the text. */
   #offset = 0;
 
-  constructor(name: string, separator: string, { offset, line }: CsvStart) {
+  constructor(name: string, separator: string, { offset, line }: CsvRecordsStart) {
     this.#name = name;
     this.#separator = separator.charCodeAt(0);
     this.#at = offset;

@@ -8,7 +8,7 @@
 import { DataError } from '../util/errors.ts';
 import { hexOf } from '../util/hex.ts';
 import { elementCountOf } from '../util/shape.ts';
-import { bytesPerElement, StoredArray, type ArrayLayout, type NumpyElementType } from './storedArray.ts';
+import { bytesPerElement, StoredArray, type StoredArrayLayout, type NumpyElementType } from './storedArray.ts';
 import { PartialFile } from './partialFile.ts';
 
 /** The element type of each IDX type code. */
@@ -49,7 +49,7 @@ export async function openIdx(name: string, blob: Blob): Promise<StoredArray> {
   return new StoredArray(file, layout);
 }
 
-function layoutOf(name: string, head: Uint8Array<ArrayBuffer>): ArrayLayout {
+function layoutOf(name: string, head: Uint8Array<ArrayBuffer>): StoredArrayLayout {
   const [a, b, code = 0, dimensions = 0] = head;
   const type = TYPES[code];
   if (a !== 0 || b !== 0 || type === undefined || dimensions < 1 || dimensions > MAX_DIMENSIONS) {
@@ -66,7 +66,7 @@ function layoutOf(name: string, head: Uint8Array<ArrayBuffer>): ArrayLayout {
   return { shape, type, isLittleEndian: false, offset };
 }
 
-function endOf({ shape, type, offset }: ArrayLayout): number {
+function endOf({ shape, type, offset }: StoredArrayLayout): number {
   return offset + elementCountOf(shape) * bytesPerElement(type);
 }
 

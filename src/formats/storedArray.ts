@@ -11,7 +11,7 @@ import type { PartialFile } from './partialFile.ts';
 export const NUMPY_ELEMENT_TYPES = ['b1', 'i1', 'u1', 'i2', 'u2', 'i4', 'u4', 'i8', 'f4', 'f8'] as const;
 export type NumpyElementType = (typeof NUMPY_ELEMENT_TYPES)[number];
 
-export interface ArrayLayout {
+export interface StoredArrayLayout {
   /** Length of each dimension. The first is the number of rows. */
   shape: readonly number[];
   type: NumpyElementType;
@@ -64,7 +64,7 @@ export class StoredArray {
   readonly #offset: number;
   readonly #element: (view: DataView, at: number) => number;
 
-  constructor(file: PartialFile, { shape, type, isLittleEndian, offset }: ArrayLayout) {
+  constructor(file: PartialFile, { shape, type, isLittleEndian, offset }: StoredArrayLayout) {
     this.shape = shape;
     this.type = type;
     this.rowLength = elementCountOf(shape.slice(1));

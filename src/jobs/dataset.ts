@@ -2,7 +2,7 @@
 import type { SampleFacts } from '../spec/dataFacts.ts';
 import { UsageError } from '../util/errors.ts';
 import { elementCountOf } from '../util/shape.ts';
-import type { FilePlace } from './storedFile.ts';
+import type { FilePlace } from './dataFile.ts';
 
 /**
  * Labelled samples. A sample has the same bits on every machine. Only pictures may differ, because

@@ -47,9 +47,9 @@ export async function retryTransientErrors<T>(send: () => Promise<T>, clock: Clo
   return send();
 }
 
-/** Downloads a file as a blob; see {@link requestFile}. */
+/** Downloads a file as a blob; see {@link requestWebFile}. */
 export function downloadAsBlob(url: URL, options?: DownloadOptions): Promise<Blob | null> {
-  return requestFile(url, (answer) => answer.blob(), options);
+  return requestWebFile(url, (answer) => answer.blob(), options);
 }
 
 /**
@@ -59,7 +59,7 @@ export function downloadAsBlob(url: URL, options?: DownloadOptions): Promise<Blo
  * @throws (rejects) DataError if nothing is received, or if the server refuses the request. If the
  *   signal was aborted, throws its reason.
  */
-export async function requestFile<T>(
+export async function requestWebFile<T>(
   url: URL,
   read: (answer: Response) => Promise<T>,
   { signal, headers = {}, accept = () => true, refused = [], onbytes }: DownloadOptions = {},

@@ -10,7 +10,7 @@ import { mostFrequentVote } from '../util/mostFrequentVote.ts';
 import { checkNoConfusableClasses } from '../formats/classNames.ts';
 import type { Dataset } from './dataset.ts';
 import type { LoadDataOptions } from './fileSource.ts';
-import { storedFileOf } from './storedFile.ts';
+import { dataFileOf } from './dataFile.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
 import { openJobText } from './gpt/openJobText.ts';
 import { checkTextFacts, textFactsOf, mergeTextFacts, whyTextDiffersFromFacts } from './gpt/textAgreement.ts';
@@ -73,7 +73,7 @@ export async function openFederatedShard(
     const table = await OpenedTable.open(requireSingleFile(files), job, onprogress);
     return { facts: table.ownFacts(), load: (agreed) => table.load(ofKind(agreed, 'table')) };
   }
-  const images = await openImages(files.map(storedFileOf), job, { isShard: true, onundecoded });
+  const images = await openImages(files.map(dataFileOf), job, { isShard: true, onundecoded });
   return { facts: images.facts, load: (agreed) => Promise.resolve(images.load(ofKind(agreed, 'images'))) };
 }
 

@@ -7,7 +7,7 @@ import { DataError, errorMessageOf } from '../util/errors.ts';
 import { parseJson } from '../util/json.ts';
 import { mapConcurrently } from '../util/mapConcurrently.ts';
 import { downloadAsBlob, fileSizeIfRanged, type DownloadOptions } from './download.ts';
-import { storedFileOf, type FilePlace, type StoredFile } from './storedFile.ts';
+import { dataFileOf, type FilePlace, type DataFile } from './dataFile.ts';
 import { readWebRange } from './webRanges.ts';
 
 /** Maximum size of a file that is read as a whole. MNIST's largest file has 47 MB. */
@@ -22,7 +22,7 @@ export interface LoadDataOptions {
    * For images in data of kind `shared`: the files that this rank receives from other tabs, some
    * of them while it trains.
    */
-  shared?: readonly StoredFile[];
+  shared?: readonly DataFile[];
   /**
    * The page's address; relative URLs are resolved against it. It is empty if all URLs are
    * absolute.
@@ -183,11 +183,11 @@ export async function listFiles(
   address: string,
   options: Pick<LoadDataOptions, 'baseUrl' | 'signal' | 'onprogress'>,
   isWanted: (name: string) => boolean = () => true,
-): Promise<StoredFile[]> {
+): Promise<DataFile[]> {
   const { baseUrl, signal, onprogress } = options;
   const url = webUrl(address, baseUrl);
   const received = sumOfBytes(onprogress);
-  const fileAt = (path: string, place: Extract<FilePlace, { in: 'web' }>, version?: number): StoredFile => {
+  const fileAt = (path: string, place: Extract<FilePlace, { in: 'web' }>, version?: number): DataFile => {
     const size = place.range.end - place.range.start;
     const blob = (): Promise<Blob> =>
       readWebRange(place.url, { ...place.range, path }, { signal, onbytes: received() });
@@ -196,11 +196,11 @@ export async function listFiles(
   if (!url.pathname.endsWith('/')) {
     const size = /\.zip$/i.test(url.pathname) ? await fileSizeIfRanged(url, signal) : null;
     if (size !== null) return [fileAt(nameOf(url), { in: 'web', url: url.href, range: { start: 0, end: size } })];
-    return (await fetchFiles(address, options)).map(storedFileOf);
+    return (await fetchFiles(address, options)).map(dataFileOf);
   }
   const entries = await readIndex(url, signal);
   if (!entries?.some(({ size }) => size !== undefined)) {
-    return (await fetchFiles(address, options, isWanted)).map(storedFileOf);
+    return (await fetchFiles(address, options, isWanted)).map(dataFileOf);
   }
   const contents = contentsOf(url, entries).href;
   let end = 0;
@@ -208,7 +208,7 @@ export async function listFiles(
     const range = { start: end, end: (end += size) };
     return size > 0 && isWanted(name)
       ? fileAt(name, { in: 'web', url: contents, range }, modified)
-      : storedFileOf(new File([], name, { lastModified: 0 }));
+      : dataFileOf(new File([], name, { lastModified: 0 }));
   });
 }
 

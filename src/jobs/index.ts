@@ -8,7 +8,7 @@ import { openImages, type ImagesJob } from './images/images.ts';
 import { loadMnist } from './images/mnist.ts';
 import { modelProblem } from './models/customLayers.ts';
 import { fetchFiles, webFolderSource, listFiles, pickedFileSource, type LoadDataOptions } from './fileSource.ts';
-import { storedFileOf, type StoredFile } from './storedFile.ts';
+import { dataFileOf, type DataFile } from './dataFile.ts';
 import { requireSingleFile, OpenedTable, type TableJob } from './table/table.ts';
 import { fileKindOfName } from '../spec/dataFiles.ts';
 import { DEFAULT_JOB, type JobSpec } from '../spec/job.ts';
@@ -26,14 +26,14 @@ export type { Tokenizer } from './gpt/tokenizer.ts';
 export { embedToken, createTokenLayer, tokenLogits, type SingleTokenLayer } from './gpt/tokenLayers.ts';
 export { createTokenForward, sampleTokens, type TokenForward } from './gpt/tokenSampler.ts';
 export { countLabelsInTopK, countConfusion, countCorrect } from './models/classificationCounts.ts';
-export { lossSumOf } from './models/loss.ts';
+export { lossSumFunctionOf } from './models/loss.ts';
 export { agreeOnShardFacts, openFederatedShard, type SampleShard, type TextShard } from './federated.ts';
 export { layersOfChainModel } from './models/layerChain.ts';
 export { buildJobModel, type JobModel, type SavableModel } from './models/models.ts';
 export {
-  regressionMetrics,
+  extraRegressionMetrics,
   regressionSums,
-  classificationMetrics,
+  extraClassificationMetrics,
   TOP_CLASS_COUNT,
   type HeldOutMetrics,
 } from './models/heldOutMetrics.ts';
@@ -69,7 +69,7 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
     case 'shared':
       if (job.job === 'mnist') return loadMnist(pickedFileSource(options.files ?? []));
       if (job.job === 'images') {
-        return loadImages(job, options.shared ?? (options.files ?? []).map(storedFileOf), options);
+        return loadImages(job, options.shared ?? (options.files ?? []).map(dataFileOf), options);
       }
       if (job.job !== 'table') break;
       return loadTable(job, options.files ?? [], options);
@@ -96,7 +96,7 @@ async function loadTable(
 
 async function loadImages(
   job: DataJob,
-  files: readonly StoredFile[],
+  files: readonly DataFile[],
   { onpreview, onundecoded }: LoadDataOptions,
 ): Promise<{ train: Dataset; test: Dataset }> {
   const images = await openImages(files, { ...DEFAULT_JOB, ...job }, { onundecoded });
@@ -139,7 +139,7 @@ export async function previewFiles(
       return { preview: previewOf(text, await createCorpus(text, job.gpt, null, onprogress)), problem: null };
     }
     if (job.job !== 'table') {
-      const images = await openImages(files.map(storedFileOf), job, { isShard });
+      const images = await openImages(files.map(dataFileOf), job, { isShard });
       return { preview: images.preview, problem: isShard ? null : modelProblem(job.model, images.load().train) };
     }
     const table = await OpenedTable.open(requireSingleFile(files), job, onprogress);

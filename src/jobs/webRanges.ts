@@ -5,7 +5,7 @@
  */
 import { DataError } from '../util/errors.ts';
 import { mapConcurrently } from '../util/mapConcurrently.ts';
-import { requestFile, retryTransientErrors, type DownloadOptions } from './download.ts';
+import { requestWebFile, retryTransientErrors, type DownloadOptions } from './download.ts';
 
 export interface ByteRange {
   readonly start: number;
@@ -107,7 +107,7 @@ function requestRange<T>(
   read: (answer: Response) => Promise<T>,
   options?: Pick<DownloadOptions, 'signal' | 'onbytes'>,
 ): Promise<T | null> {
-  return requestFile(new URL(url), read, {
+  return requestWebFile(new URL(url), read, {
     ...options,
     headers: headersFor([range]),
     accept: (status) => status === 206,
@@ -121,7 +121,7 @@ async function bytesOf(answer: Response): Promise<Uint8Array<ArrayBuffer>> {
 
 /** Resolves with `null` if the server does not send several ranges in one answer. */
 async function readTogether(url: string, ranges: readonly ByteRange[]): Promise<Part[] | null> {
-  const answer = await requestFile(new URL(url), bytesOf, {
+  const answer = await requestWebFile(new URL(url), bytesOf, {
     headers: headersFor(ranges),
     accept: (status, type) => status === 206 && type.startsWith('multipart/byteranges'),
     refused: REFUSED,

@@ -2,7 +2,7 @@
 import type { Dataset } from '../jobs/dataset.ts';
 import type { LoadDataOptions } from '../jobs/fileSource.ts';
 import { openImages } from '../jobs/images/images.ts';
-import { storedFileOf } from '../jobs/storedFile.ts';
+import { dataFileOf } from '../jobs/dataFile.ts';
 import { isParquetFile, OpenedTable } from '../jobs/table/table.ts';
 import { parseJobOrProblem, type JobSpec } from '../spec/job.ts';
 import { fieldProblemSentence } from '../spec/fields.ts';
@@ -68,7 +68,7 @@ export async function imageFolder(
   const job = jobOf('imageFolder', { ...fields, job: 'images' });
   const given = Array.from(files, (one) => {
     const { path, file } = 'file' in one ? one : { path: one.webkitRelativePath || one.name, file: one };
-    return { ...storedFileOf(file), path };
+    return { ...dataFileOf(file), path };
   });
   let isOpen = false;
   const endIteration = (problem: string): void => {

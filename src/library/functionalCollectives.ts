@@ -29,7 +29,7 @@ import {
   checkBoolReduction,
   emptyArgumentPayloadOf,
   argumentPayloadOf,
-  type FunctionalOptions,
+  type FunctionalCollectiveOptions,
   type ArgumentPayload,
   type ResultOf,
   type Values,
@@ -55,7 +55,7 @@ type Results<V extends readonly Values[]> = { -readonly [K in keyof V]: ResultOf
 export async function allReduce<V extends Values>(
   values: V,
   group: ProcessGroup,
-  options: FunctionalOptions<AllReduceOptions> = {},
+  options: FunctionalCollectiveOptions<AllReduceOptions> = {},
 ): Promise<ResultOf<V>> {
   checkBoolReduction(values, options.op);
   const input = argumentPayloadOf(values, 'allReduce', group);
@@ -70,7 +70,7 @@ export async function allReduce<V extends Values>(
 export async function allReduceCoalesced<const V extends readonly Values[]>(
   list: V,
   group: ProcessGroup,
-  options: FunctionalOptions<AllReduceOptions> = {},
+  options: FunctionalCollectiveOptions<AllReduceOptions> = {},
 ): Promise<Results<V>> {
   for (const values of list) checkBoolReduction(values, options.op);
   const inputs = list.map((values) => argumentPayloadOf(values, 'allReduceCoalesced', group));
@@ -86,7 +86,7 @@ export async function reduce<V extends Values>(
   values: V,
   dst: number,
   group: ProcessGroup,
-  options: FunctionalOptions<ReduceOptions & RootedOptions> = {},
+  options: FunctionalCollectiveOptions<ReduceOptions & RootedOptions> = {},
 ): Promise<ResultOf<V> | null> {
   checkBoolReduction(values, options.op);
   const input = argumentPayloadOf(values, 'reduce', group);
@@ -108,7 +108,7 @@ export async function broadcast<V extends Values>(
   values: V,
   src: number,
   group: ProcessGroup,
-  options: FunctionalOptions<OpOptions & RootedOptions> = {},
+  options: FunctionalCollectiveOptions<OpOptions & RootedOptions> = {},
 ): Promise<ResultOf<V>> {
   const input = inputOfSource(values, 'broadcast', src, group);
   return finish(group, input, group.broadcast(input.array, src, { ...options, ...input.options }));
@@ -121,7 +121,7 @@ export async function broadcastCoalesced<const V extends readonly Values[]>(
   list: V,
   src: number,
   group: ProcessGroup,
-  options: FunctionalOptions<OpOptions> = {},
+  options: FunctionalCollectiveOptions<OpOptions> = {},
 ): Promise<Results<V>> {
   const inputs = list.map((values) => inputOfSource(values, 'broadcastCoalesced', src, group));
   const arrays = inputs.map(({ array }) => array);
@@ -142,7 +142,7 @@ export async function broadcastCoalesced<const V extends readonly Values[]>(
 export async function allGather<V extends Values>(
   values: V,
   group: ProcessGroup,
-  options: FunctionalOptions<SizesOptions> = {},
+  options: FunctionalCollectiveOptions<SizesOptions> = {},
 ): Promise<ResultOf<V>[]> {
   const input = argumentPayloadOf(values, 'allGather', group);
   const sizes = gatheredSizes(input, options.sizes, group);
@@ -159,7 +159,7 @@ export async function allGather<V extends Values>(
 export async function allGatherCoalesced<const V extends readonly Values[]>(
   list: V,
   group: ProcessGroup,
-  options: FunctionalOptions<OpOptions> = {},
+  options: FunctionalCollectiveOptions<OpOptions> = {},
 ): Promise<Results<V>[]> {
   const inputs = list.map((values) => argumentPayloadOf(values, 'allGatherCoalesced', group));
   const [first] = inputs;
@@ -194,7 +194,7 @@ export async function gather<V extends Values>(
   values: V,
   dst: number,
   group: ProcessGroup,
-  options: FunctionalOptions<SizesOptions> = {},
+  options: FunctionalCollectiveOptions<SizesOptions> = {},
 ): Promise<ResultOf<V>[] | null> {
   const input = argumentPayloadOf(values, 'gather', group);
   const sizes = gatheredSizes(input, options.sizes, group);
@@ -215,7 +215,7 @@ export async function scatter<V extends Values>(
   src: number,
   parts: readonly V[] | null,
   group: ProcessGroup,
-  options: FunctionalOptions<OpOptions> = {},
+  options: FunctionalCollectiveOptions<OpOptions> = {},
 ): Promise<ResultOf<V>> {
   const output = emptyArgumentPayloadOf(like, 'scatter', group);
   const inputs = parts?.map((part) => argumentPayloadOf(part, 'scatter', group)) ?? null;
@@ -242,7 +242,7 @@ export async function scatter<V extends Values>(
 export async function reduceScatter<V extends Values>(
   values: V,
   group: ProcessGroup,
-  options: FunctionalOptions<ReduceOptions & SizesOptions> = {},
+  options: FunctionalCollectiveOptions<ReduceOptions & SizesOptions> = {},
 ): Promise<ResultOf<V>> {
   checkBoolReduction(values, options.op);
   const input = argumentPayloadOf(values, 'reduceScatter', group);
@@ -263,7 +263,7 @@ export async function reduceScatter<V extends Values>(
 export async function allToAll<V extends Values>(
   values: V,
   group: ProcessGroup,
-  options: FunctionalOptions<AllToAllOptions> = {},
+  options: FunctionalCollectiveOptions<AllToAllOptions> = {},
 ): Promise<ResultOf<V>> {
   const input = argumentPayloadOf(values, 'allToAll', group);
   const inputRows = dividedSizes(input, options.inputSplits, 'inputSplits', group);

@@ -7,7 +7,7 @@ import type { ProcessGroup } from '../collectives/processGroup.ts';
 import {
   emptyArgumentPayloadOf,
   argumentPayloadOf,
-  type FunctionalOptions,
+  type FunctionalCollectiveOptions,
   type ResultOf,
   type Values,
 } from './payload.ts';
@@ -26,7 +26,7 @@ export async function send(
   values: Values,
   dst: number,
   group: ProcessGroup,
-  options: FunctionalOptions<MessageOptions> = {},
+  options: FunctionalCollectiveOptions<MessageOptions> = {},
 ): Promise<void> {
   const input = argumentPayloadOf(values, 'send', group);
   await group.send(input.array, dst, { ...options, ...input.options });
@@ -43,7 +43,7 @@ export async function recv<V extends Values>(
   like: V,
   src: number,
   group: ProcessGroup,
-  options: FunctionalOptions<MessageOptions> = {},
+  options: FunctionalCollectiveOptions<MessageOptions> = {},
 ): Promise<ResultOf<V>> {
   const output = emptyArgumentPayloadOf(like, 'recv', group);
   await group.recv(output.array, src, { ...options, ...output.options });
@@ -59,7 +59,7 @@ export async function recv<V extends Values>(
 export async function recvAny<V extends Values>(
   like: V,
   group: ProcessGroup,
-  options: FunctionalOptions<MessageOptions> = {},
+  options: FunctionalCollectiveOptions<MessageOptions> = {},
 ): Promise<{ values: ResultOf<V>; src: number }> {
   const output = emptyArgumentPayloadOf(like, 'recv', group);
   const src = await group.recv(output.array, null, { ...options, ...output.options });

@@ -23,7 +23,7 @@ export type ResultOf<V extends Values> = V extends tf.Tensor<infer R> ? tf.Tenso
  * The options of a {@link ProcessGroup} method, without those that functional collectives set
  * themselves.
  */
-export type FunctionalOptions<Options> = Omit<Options, 'after' | 'shape' | 'bucket' | 'residual'>;
+export type FunctionalCollectiveOptions<Options> = Omit<Options, 'after' | 'shape' | 'bucket' | 'residual'>;
 
 type Dtype = 'float32' | 'int32' | 'bool';
 

@@ -2,7 +2,7 @@
 import type { LessonCommand } from './lesson.ts';
 import type { JobSpec } from '../spec/job.ts';
 import type { ModelFileFormat, ExportedModelState } from '../spec/modelFile.ts';
-import type { KernelChoice } from '../spec/names.ts';
+import type { GpuKernelChoice } from '../spec/names.ts';
 
 /**
  * A command of the page. Fields of several commands: `rank` is the requested rank. `isSpectator`
@@ -17,7 +17,7 @@ export type EngineCommand =
       name: string;
       rank?: number;
       isSpectator?: boolean;
-      kernels?: KernelChoice;
+      kernels?: GpuKernelChoice;
       job: JobSpec;
       startAt: number | null;
       resume?: string;
@@ -29,7 +29,7 @@ export type EngineCommand =
       name: string;
       rank?: number;
       isSpectator?: boolean;
-      kernels?: KernelChoice;
+      kernels?: GpuKernelChoice;
       room: string;
       hostKey?: string;
       origin?: File;

@@ -71,7 +71,7 @@ export interface LoadProgress {
  * The link to a rank's right neighbour. Bytes are counted since this generation's links were
  * opened.
  */
-export interface EdgeReport {
+export interface RightLinkReport {
   route: LinkRoute;
   roundTripMs: number | null;
   /** Number of WebRTC connections over which the link distributes frames. */
@@ -99,7 +99,7 @@ export interface RankTelemetry {
    */
   waitMs: number;
   /** The link to the right neighbour; `null` in a world of one rank. */
-  right: EdgeReport | null;
+  right: RightLinkReport | null;
   /**
    * How far the reporting rank's clock is ahead of this rank's clock, with the maximum error;
    * `null` until the clocks are compared.

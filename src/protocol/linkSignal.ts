@@ -22,7 +22,7 @@ export type PeerSignal = v.InferOutput<typeof PeerSignal>;
 
 const hex128 = v.pipe(v.string(), v.regex(/^[\da-f]{32}$/));
 /** Identifies a link through the server. */
-export const channelIdSchema = hex128;
+export const serverLinkIdSchema = hex128;
 
 /** Signals by which two ranks connect. */
 export const LinkSignal = v.variant('type', [
@@ -38,7 +38,7 @@ export const LinkSignal = v.variant('type', [
    */
   v.strictObject({
     type: v.literal('server'),
-    channel: channelIdSchema,
+    channel: serverLinkIdSchema,
     key: v.nullable(v.pipe(v.string(), v.regex(/^[\w-]{87}$/))),
   }),
 ]);

@@ -3,7 +3,7 @@
  * write them in English.
  */
 import * as v from 'valibot';
-import { MAX_TASK_NAME_LENGTH } from '../util/activity.ts';
+import { MAX_THREAD_TASK_NAME_LENGTH } from '../util/activity.ts';
 import { countSchema, displayNameSchema, ordinalSchema, textSchema } from './scalars.ts';
 
 /** Reasons for a suspension. */
@@ -19,7 +19,7 @@ const SUSPENSION_REASONS = [
 ] as const;
 
 /** The task of a rank that does not answer, and for how long the rank has not answered. */
-const hanging = { task: textSchema(MAX_TASK_NAME_LENGTH), seconds: countSchema };
+const hanging = { task: textSchema(MAX_THREAD_TASK_NAME_LENGTH), seconds: countSchema };
 
 export const Notice = v.variant('code', [
   /** The run has ended without a tab, which had lost its place in the room. */

@@ -1,6 +1,11 @@
 /** Schemas of a room's members, their pulses, and settings, for control messages and events. */
 import * as v from 'valibot';
-import { MAX_AWAITED_RANKS, MAX_LINE_DELAY_MS, MAX_TASK_LIMIT_MS, MAX_TASK_NAME_LENGTH } from '../util/activity.ts';
+import {
+  MAX_AWAITED_RANKS,
+  MAX_LINE_DELAY_MS,
+  MAX_THREAD_TASK_LIMIT_MS,
+  MAX_THREAD_TASK_NAME_LENGTH,
+} from '../util/activity.ts';
 import { JobSpec } from '../spec/job.ts';
 import {
   countSchema,
@@ -156,7 +161,7 @@ export type ReconnectState = v.InferOutput<typeof ReconnectState>;
 /** A heartbeat's report about the member's computing thread. */
 export const Pulse = v.strictObject({
   /** The task in progress, such as `step 12`; empty if the thread has named no task. */
-  task: v.pipe(v.string(), v.maxLength(MAX_TASK_NAME_LENGTH)),
+  task: v.pipe(v.string(), v.maxLength(MAX_THREAD_TASK_NAME_LENGTH)),
   /** A number that grows whenever the task makes progress. */
   progress: countSchema,
   /** Whether the computing thread does not answer. */
@@ -167,7 +172,7 @@ export const Pulse = v.strictObject({
    */
   ms: countSchema,
   /** If `ms` exceeds this limit, the thread counts as hanging, or its task counts as idle. */
-  limitMs: v.pipe(countSchema, v.maxValue(MAX_TASK_LIMIT_MS)),
+  limitMs: v.pipe(countSchema, v.maxValue(MAX_THREAD_TASK_LIMIT_MS)),
   /** Members whose data the thread waits for, in ops that it has called. */
   awaits: v.optional(v.pipe(v.array(memberIdSchema), v.maxLength(MAX_AWAITED_RANKS))),
   /** The data that links are sending may delay the next pulses by up to this many milliseconds. */

@@ -16,7 +16,7 @@ import {
   textSchema,
   worldSizeSchema,
 } from './scalars.ts';
-import { GpuCommands, AllReduceTraceRecord, StepTimes } from './stepTrace.ts';
+import { StepCommandCounts, AllReduceTraceRecord, StepTimes } from './stepTrace.ts';
 import { JobSpec } from '../spec/job.ts';
 import { MetricValues } from '../spec/measures.ts';
 import { RUN_ALGORITHM_NAMES } from '../spec/algorithms.ts';
@@ -42,7 +42,7 @@ const RankStatistics = v.object({
   /** Bytes of the rank's tensors; on a GPU, of its buffers. */
   memoryBytes: countSchema,
   /** Medians over the steps since the previous exchange. */
-  commands: v.exactOptional(GpuCommands),
+  commands: v.exactOptional(StepCommandCounts),
 });
 export type RankStatistics = v.InferOutput<typeof RankStatistics>;
 /**

@@ -73,7 +73,7 @@ export const RangeTestResult = v.object({
 export type RangeTestResult = v.InferOutput<typeof RangeTestResult>;
 
 /** The result of a run that measures methods. All ranks have the same result. */
-export const MethodComparison = v.object({
+export const MethodTestResult = v.object({
   /** Milliseconds that a step takes on the slowest rank, without communication. */
   ownMs: finiteSchema,
   /** Milliseconds that an all-reduce takes if each rank has one value. */
@@ -99,15 +99,15 @@ export const MethodComparison = v.object({
   best: v.picklist(LEARNING_METHOD_NAMES),
   unchanged: v.picklist(LEARNING_METHOD_NAMES),
 });
-export type MethodComparison = v.InferOutput<typeof MethodComparison>;
+export type MethodTestResult = v.InferOutput<typeof MethodTestResult>;
 
 /**
  * Number of links between ring neighbours, by kind: WebRTC, through the signaling server, and
  * inside one browser. A world of two ranks has one link. A Trainer's group may lack links of the
  * ring.
  */
-export const TransportCounts = v.object({ webrtc: countSchema, server: countSchema, memory: countSchema });
-export type TransportCounts = v.InferOutput<typeof TransportCounts>;
+export const RingLinkCounts = v.object({ webrtc: countSchema, server: countSchema, memory: countSchema });
+export type RingLinkCounts = v.InferOutput<typeof RingLinkCounts>;
 
 export const RunResultSchema = v.object({
   worldSize: worldSizeSchema,
@@ -141,7 +141,7 @@ export const RunResultSchema = v.object({
       idle: v.object({ measured: finiteSchema, plan: finiteSchema }),
     }),
   ),
-  transport: TransportCounts,
+  transport: RingLinkCounts,
   steps: countSchema,
   /** Number of epochs that the run has begun. */
   epochs: countSchema,
@@ -211,7 +211,7 @@ export const RunResultSchema = v.object({
    * The result of a range test. A range test evaluates no held-out samples and restores the model.
    */
   rateTest: v.optional(RangeTestResult),
-  methods: v.optional(MethodComparison),
+  methods: v.optional(MethodTestResult),
   /** How often the run has continued in another generation since this rank entered the run. */
   restarts: countSchema,
   ms: finiteSchema,

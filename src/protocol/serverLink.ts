@@ -6,7 +6,7 @@
  */
 import * as v from 'valibot';
 import { PROTOCOL_VERSION } from './control.ts';
-import { channelIdSchema } from './linkSignal.ts';
+import { serverLinkIdSchema } from './linkSignal.ts';
 import { memberIdSchema, ordinalSchema, roomCodeSchema, secretSchema, textSchema } from './scalars.ts';
 
 /** Path of these WebSockets on the signaling server. */
@@ -28,7 +28,7 @@ export const ServerLinkOpening = v.strictObject({
   generation: ordinalSchema,
   peer: memberIdSchema,
   /** Id of the link. The initiating end chooses it and sends it to the other end in a signal. */
-  channel: channelIdSchema,
+  channel: serverLinkIdSchema,
 });
 export type ServerLinkOpening = v.InferOutput<typeof ServerLinkOpening>;
 

@@ -70,13 +70,13 @@ const StepSegment = v.object({
 export type StepSegment = v.InferOutput<typeof StepSegment>;
 
 /** Commands that WebGPU received in a step. Missing on other backends. */
-export const GpuCommands = v.object({
+export const StepCommandCounts = v.object({
   /** Compute shaders that were started. */
   dispatches: countSchema,
   /** Submissions to the GPU's queue. */
   submits: countSchema,
 });
-export type GpuCommands = v.InferOutput<typeof GpuCommands>;
+export type StepCommandCounts = v.InferOutput<typeof StepCommandCounts>;
 
 /** The timeline of one step of one rank. */
 export const StepLane = v.object({
@@ -89,7 +89,7 @@ export const StepLane = v.object({
    * communication.
    */
   segments: v.array(StepSegment),
-  commands: v.exactOptional(GpuCommands),
+  commands: v.exactOptional(StepCommandCounts),
 });
 export type StepLane = v.InferOutput<typeof StepLane>;
 

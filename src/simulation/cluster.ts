@@ -6,7 +6,7 @@
 import { allReducePlanner } from '../collectives/plans/algorithms.ts';
 import { planStepNumbers } from '../collectives/plans/plans.ts';
 import { simulationScheduleOf } from './schedule.ts';
-import { simulateSchedule } from './simulate.ts';
+import { simulateCollective } from './simulate.ts';
 import type { HopEvent, StepTimes } from '../protocol/stepTrace.ts';
 import type { AllReduceName } from '../spec/algorithms.ts';
 import { createRng, mixSeed, type Rng } from '../util/rng.ts';
@@ -89,7 +89,7 @@ export function simulateStep(
     combineMsPerByte: COMBINE_MS_PER_BYTE,
   };
   const planner = allReducePlanner(algorithm, n, count);
-  const { endedAt, endOf } = simulateSchedule(simulationScheduleOf(planner, n), {
+  const { endedAt, endOf } = simulateCollective(simulationScheduleOf(planner, n), {
     network,
     elementBytes: FLOAT_BYTES,
     startAt: startedAt,

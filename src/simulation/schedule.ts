@@ -4,7 +4,7 @@
  * send. The numbers are in flat arrays, because a ring of 1024 ranks has four million moves.
  */
 import { moveDependencies } from '../collectives/plans/moveProgress.ts';
-import type { Planner } from '../collectives/plans/plans.ts';
+import type { CollectivePlanner } from '../collectives/plans/plans.ts';
 
 export interface SimulationSchedule {
   readonly n: number;
@@ -54,7 +54,7 @@ export interface SimulatedSendLanes extends PackedLists {
  * @throws Error if the plan is wrong: a send has no receive with the same step and length, or a
  * receive has no send.
  */
-export function simulationScheduleOf(planner: Planner, n: number): SimulationSchedule {
+export function simulationScheduleOf(planner: CollectivePlanner, n: number): SimulationSchedule {
   const fields = { rank: new Ints(), step: new Ints(), start: new Ints(), end: new Ints(), kind: new Ints() };
   const lane = new Ints();
   const firstMove = new Ints();

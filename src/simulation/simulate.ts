@@ -77,7 +77,7 @@ const EVENT_BITS = 2;
  *
  * @throws Error if the plan is wrong: ranks wait for each other forever.
  */
-export function simulateSchedule(schedule: SimulationSchedule, options: SimulationOptions): Simulated {
+export function simulateCollective(schedule: SimulationSchedule, options: SimulationOptions): Simulated {
   const { network, elementBytes, startAt, segmentBytes = MAX_FRAME_BYTES - FRAME_HEADER_BYTES } = options;
   const { n, firstMove, kind, rank, start, end, lane, partner, before, after, lanes } = schedule;
   const { resources, combineMsPerByte } = network;

@@ -32,7 +32,7 @@ import {
   strategyFactsOf,
   PLAN_FIELDS,
   PLAN_FEATURES,
-  planProblem,
+  trainingPlanProblem,
   positiveIntegerSchema,
   RANGE_TEST_STEPS,
   strategyProblem,
@@ -236,7 +236,9 @@ export const JobSpec = v.pipe(
     const task = taskOf(job);
     return task && lossOrMetricProblem(job, task);
   }),
-  crossFieldCheck((job: JobFields) => strategyProblem(job, JOB_FIELD_DECLARATIONS, FEATURES) ?? planProblem(job)),
+  crossFieldCheck(
+    (job: JobFields) => strategyProblem(job, JOB_FIELD_DECLARATIONS, FEATURES) ?? trainingPlanProblem(job),
+  ),
   crossFieldCheck((job: JobFields) =>
     isPipelineJob(job) && job.stages === 1 ? { path: ['stages'], message: 'a pipeline has at least 2 stages' } : null,
   ),

@@ -88,8 +88,8 @@ export const STEP_SEGMENT_KINDS = [
  * Kernels of WebGPU. `own`: those of src/gpu/kernels. `stock`: those of TensorFlow.js. Each tab has
  * its own choice.
  */
-export const KERNEL_CHOICES = ['own', 'stock'] as const;
-export type KernelChoice = (typeof KERNEL_CHOICES)[number];
+export const GPU_KERNEL_CHOICES = ['own', 'stock'] as const;
+export type GpuKernelChoice = (typeof GPU_KERNEL_CHOICES)[number];
 
 /**
  * Encodings of texts and tables that people's files may have. UTF-16 is recognized, whatever is

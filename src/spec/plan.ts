@@ -235,7 +235,7 @@ export function strategyProblem<Plan extends { strategy: StrategyName }>(
 }
 
 /** Returns the first problem between fields of a plan; `null` if all fields fit together. */
-export function planProblem(plan: TrainingPlan): FieldProblem | null {
+export function trainingPlanProblem(plan: TrainingPlan): FieldProblem | null {
   const { strategy, codec, measure, maxSteps } = plan;
   const { least, most } = RANGE_TEST_STEPS;
   const isLong = maxSteps !== null && maxSteps >= least && maxSteps <= most;
@@ -292,7 +292,9 @@ const FittingPlan = v.pipe(
     ({ strategy }) => hasWholeModel(strategy),
     'each rank of a Trainer has the whole model: choose another strategy, or use PipelineStage',
   ),
-  crossFieldCheck((plan: TrainingPlan) => strategyProblem(plan, PLAN_FIELDS, PLAN_FEATURES) ?? planProblem(plan)),
+  crossFieldCheck(
+    (plan: TrainingPlan) => strategyProblem(plan, PLAN_FIELDS, PLAN_FEATURES) ?? trainingPlanProblem(plan),
+  ),
 );
 
 const DEFAULT_PLAN: TrainingPlan = defaultValuesOf(PLAN_FIELDS);

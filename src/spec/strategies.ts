@@ -268,10 +268,10 @@ export function hasWholeModel(strategy: StrategyName): strategy is ReplicaStrate
 
 /** Returns the names of the strategies whose jobs can have the feature, as a list in words. */
 export function listStrategiesSupporting(feature: OptionalJobFeature): string {
-  return STRATEGY_NAMES.filter((name) => supportsFeature(name, feature)).join(', ');
+  return STRATEGY_NAMES.filter((name) => strategySupportsFeature(name, feature)).join(', ');
 }
 
-export function supportsFeature(strategy: StrategyName, feature: OptionalJobFeature): boolean {
+export function strategySupportsFeature(strategy: StrategyName, feature: OptionalJobFeature): boolean {
   return STRATEGIES[strategy].excludes[feature] === undefined;
 }
 

@@ -3,7 +3,7 @@
  * packed into a few dozen float64 numbers each to send them to other ranks. The functions are pure.
  */
 import type {
-  GpuCommands,
+  StepCommandCounts,
   HopEvent,
   StepSegment,
   StepSegmentKind,
@@ -27,7 +27,7 @@ interface MeasuredStep {
   /** In a pipeline: the passes of the step. */
   pipeline?: PipelineStepTimes | undefined;
   /** The commands of the step; `null` if the rank does not compute on WebGPU. */
-  commands?: GpuCommands | null;
+  commands?: StepCommandCounts | null;
 }
 
 /** Times of one step of a pipeline on one rank, by the rank's clock. */
@@ -195,7 +195,7 @@ function isAlone({ kind }: Pick<StepSegment, 'kind'>): boolean {
 /**
  * Reduces a lane to at most `most` segments. If it has more, the time of activities with other
  * ranks is divided into equal slots. Each slot shows the kind of activity that takes the longest in
- * it. A pipeline's step loses only its waits, which {@link unpackLanes} restores.
+ * it. A pipeline's step loses only its waits, which {@link unpackStepLanes} restores.
  */
 export function simplifyLane(lane: StepLane, most: number): StepLane {
   if (isPipelineStep(lane.segments)) return { ...lane, segments: lane.segments.filter(({ kind }) => kind !== 'wait') };
@@ -247,7 +247,7 @@ const STAGES = 2 ** 7;
 const NOTHING = -1;
 
 /** Packs the latest `count` lanes, simplified, into {@link packedLaneLength} numbers each. */
-export function packLanes(lanes: readonly StepLane[], count: number, most: number): number[] {
+export function packStepLanes(lanes: readonly StepLane[], count: number, most: number): number[] {
   const newest = lanes.slice(-count);
   return Array.from({ length: count }, (_, i) => {
     const lane = newest[i];
@@ -262,7 +262,7 @@ export function packLanes(lanes: readonly StepLane[], count: number, most: numbe
   }).flat();
 }
 
-export function unpackLanes(numbers: Float64Array, most: number): StepLane[] {
+export function unpackStepLanes(numbers: Float64Array, most: number): StepLane[] {
   const lanes: StepLane[] = [];
   for (let at = 0; at < numbers.length; at += packedLaneLength(most)) {
     const [step, startedAt, duration, dispatches, submits, ...packed] = numbers.subarray(

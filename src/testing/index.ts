@@ -14,7 +14,7 @@ import { createRng } from '../util/rng.ts';
 
 export type RunWorldOptions = Pick<ProcessGroupOptions, 'timeoutMs' | 'segmentElements' | 'clock'>;
 
-export interface World {
+export interface TestWorld {
   meshes: Mesh[];
   /** Links of every rank, by the rank at the other end. */
   links: ReadonlyMap<number, Link>[];
@@ -26,7 +26,11 @@ export interface World {
  * Creates the meshes of `n` ranks. The links of the ring exist from the start. Other links are
  * opened when they are needed.
  */
-export function createMeshes(n: number, createPair: () => [Link, Link] = createMemoryLinkPair, generation = 1): World {
+export function createMeshes(
+  n: number,
+  createPair: () => [Link, Link] = createMemoryLinkPair,
+  generation = 1,
+): TestWorld {
   const links = Array.from({ length: n }, () => new Map<number, Link>());
   const join = (a: number, b: number): void => {
     if (a === b || links[a]!.has(b)) return;
@@ -72,7 +76,7 @@ export async function runWorld<T>(
 
 /** Like {@link runWorld}, but on existing meshes. Closes the meshes at the end. */
 export async function runRanks<T>(
-  { meshes, close }: Pick<World, 'meshes' | 'close'>,
+  { meshes, close }: Pick<TestWorld, 'meshes' | 'close'>,
   main: (group: ProcessGroup) => Promise<T>,
   options: RunWorldOptions = {},
 ): Promise<T[]> {

@@ -36,7 +36,7 @@ const LATE_FRAMES_MS = 50;
 const ACKNOWLEDGEMENT_BYTES = 1;
 
 /** The connections of a link. They may live on another thread. */
-export interface LinkConnections {
+export interface WebRtcConnections {
   /**
    * Called once: when the first connection has ended or failed, or when a further connection ends
    * after it was open.
@@ -61,7 +61,7 @@ interface OpenChannel {
 
 class ChannelLink extends BaseLink {
   readonly #channels: OpenChannel[] = [];
-  readonly #connection: LinkConnections;
+  readonly #connection: WebRtcConnections;
   readonly #queue: ArrayBuffer[] = [];
   readonly #order: FrameReceiveOrder;
   readonly #window: FrameSendWindow;
@@ -74,7 +74,7 @@ class ChannelLink extends BaseLink {
   constructor(
     channel: FrameChannel,
     further: readonly RTCDataChannel[],
-    connection: LinkConnections,
+    connection: WebRtcConnections,
     window: FrameWindowSize,
   ) {
     super();
@@ -229,7 +229,7 @@ class ChannelLink extends BaseLink {
  */
 export function openChannelLink(
   channel: FrameChannel,
-  connection: LinkConnections,
+  connection: WebRtcConnections,
   window = DATA_CHANNEL_FRAME_WINDOW,
 ): Promise<Link> {
   const opened = deferred<Link>();

@@ -1,4 +1,4 @@
-/** The members of RTCDataChannel that a link uses. `serverChannel.ts` implements them, too. */
+/** The members of RTCDataChannel that a link uses. `serverLinkChannel.ts` implements them, too. */
 export interface FrameChannel {
   binaryType: BinaryType;
   readonly readyState: RTCDataChannelState;

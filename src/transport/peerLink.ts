@@ -13,7 +13,7 @@ import type { IceServer } from '../protocol/control.ts';
 import { isPeerSignal, type LinkSignal, type PeerSignal } from '../protocol/linkSignal.ts';
 import { systemClock } from '../util/clock.ts';
 import { asError } from '../util/errors.ts';
-import { openChannelLink, type LinkConnections } from './channelLink.ts';
+import { openChannelLink, type WebRtcConnections } from './channelLink.ts';
 import { ExtraConnections } from './extraConnections.ts';
 import { UNKNOWN_LINK_DESCRIPTION, type Link, type RouteDescription } from './link.ts';
 
@@ -69,7 +69,7 @@ export interface PeerAttempt {
 }
 
 /** A connection that is being established. It has no deadline of its own; the caller closes it. */
-export interface PeerConnection extends LinkConnections {
+export interface PeerConnection extends WebRtcConnections {
   /**
    * The channel for frames. If the browser supports it, the channel may be transferred to a worker,
    * but only in the task that created the channel.

@@ -9,12 +9,12 @@ import { deferred } from '../util/deferred.ts';
 import { PeerGoneError, errorReasonOf } from '../util/errors.ts';
 import { hexOf } from '../util/hex.ts';
 import { socketUrl } from '../util/socketUrl.ts';
-import { openChannelLink, type LinkConnections } from './channelLink.ts';
+import { openChannelLink, type WebRtcConnections } from './channelLink.ts';
 import { SERVER_LINK_WINDOW } from './frameOrder.ts';
 import type { Link } from './link.ts';
 import type { PeerAttempt } from './peerLink.ts';
 import { createLinkKeys, deriveFrameSeals, type FrameSeals } from './sealing.ts';
-import { ServerChannel, type LinkSocket } from './serverChannel.ts';
+import { ServerLinkChannel, type LinkSocket } from './serverLinkChannel.ts';
 
 /** 128 random bits do not collide in practice and cannot be guessed. */
 const CHANNEL_BYTES = 16;
@@ -51,7 +51,7 @@ class ServerAttempt implements PeerAttempt {
   /** Id of the link; `null` until this end knows it. */
   #id: string | null = null;
   readonly #othersKey = deferred<string | null>();
-  #channel: ServerChannel | null = null;
+  #channel: ServerLinkChannel | null = null;
   #isAborted = false;
 
   constructor(options: ServerConnectOptions) {
@@ -86,13 +86,13 @@ class ServerAttempt implements PeerAttempt {
       const why = `This page cannot open a WebSocket to ${url.host}: ${errorReasonOf(error)}.`;
       return this.#link.reject(new PeerGoneError(why));
     }
-    const channel = new ServerChannel({
+    const channel = new ServerLinkChannel({
       socket,
       opening: { version: PROTOCOL_VERSION, room, member, token, generation, peer, channel: id },
       seals: this.#agree(id),
       onend: (error) => connection.onclose?.(error),
     });
-    const connection: LinkConnections = {
+    const connection: WebRtcConnections = {
       onclose: null,
       onchannel: null,
       answers: (ms) => channel.answers(ms),

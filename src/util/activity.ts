@@ -6,25 +6,25 @@
 import type { Clock } from './clock.ts';
 
 /** The first task of its kind may take this many milliseconds, like an operation of torch. */
-export const FIRST_TASK_LIMIT_MS = 600_000;
+export const FIRST_THREAD_TASK_LIMIT_MS = 600_000;
 /** A task may take this many times as long as the longest completed task of its kind. */
 const PACES = 8;
 /** Every task may take at least this many milliseconds. */
-export const MIN_TASK_LIMIT_MS = 60_000;
+export const MIN_THREAD_TASK_LIMIT_MS = 60_000;
 /** Progress within a task is reported at most this often, in milliseconds. */
 const REPORT_MS = 1_000;
 
 /** Maximum length of a task's name, in characters. */
-export const MAX_TASK_NAME_LENGTH = 80;
+export const MAX_THREAD_TASK_NAME_LENGTH = 80;
 /** A rank reports at most this number of ranks that it waits for. */
 export const MAX_AWAITED_RANKS = 8;
 /** No task may take longer without progress, even if a tab reports a higher limit. */
-export const MAX_TASK_LIMIT_MS = 24 * 3_600_000;
+export const MAX_THREAD_TASK_LIMIT_MS = 24 * 3_600_000;
 /**
  * A message to or from the server may wait until the line has carried this many bytes of the links'
  * data.
  */
-export const LINE_DELAY_BYTES = 1024 * 1024;
+export const MAX_LINE_DELAY_BYTES = 1024 * 1024;
 /** Such a message never waits longer than this: 1 MiB takes 168 s at 50 kbit/s. */
 export const MAX_LINE_DELAY_MS = 180_000;
 
@@ -178,11 +178,13 @@ export class ThreadActivity {
   #limitOf(current: Current | undefined): number {
     // Work between tasks has no name. Its limit follows from the longest task.
     if (!current)
-      return this.#longest === null ? FIRST_TASK_LIMIT_MS : Math.max(MIN_TASK_LIMIT_MS, PACES * this.#longest);
+      return this.#longest === null
+        ? FIRST_THREAD_TASK_LIMIT_MS
+        : Math.max(MIN_THREAD_TASK_LIMIT_MS, PACES * this.#longest);
     const { kind, amount } = current;
     const pace = this.#paces.get(kind);
-    if (pace !== undefined) return Math.max(MIN_TASK_LIMIT_MS, PACES * pace * amount);
-    return Math.max(FIRST_TASK_LIMIT_MS, PACES * (this.#rehearsed.get(kind) ?? 0) * amount);
+    if (pace !== undefined) return Math.max(MIN_THREAD_TASK_LIMIT_MS, PACES * pace * amount);
+    return Math.max(FIRST_THREAD_TASK_LIMIT_MS, PACES * (this.#rehearsed.get(kind) ?? 0) * amount);
   }
 
   /**
@@ -194,7 +196,7 @@ export class ThreadActivity {
     const now = this.#clock.now();
     if (sent !== this.#lastSent.bytes) this.#lastSent = { bytes: sent, at: now };
     const ms = now - this.#lastSent.at;
-    return unsent > 0 && ms <= MIN_TASK_LIMIT_MS ? ms : null;
+    return unsent > 0 && ms <= MIN_THREAD_TASK_LIMIT_MS ? ms : null;
   }
 
   /** Measures the line's speed by the bytes that were waiting at the previous measurement. */
@@ -206,7 +208,7 @@ export class ThreadActivity {
     this.#measured = { ...traffic, at: now };
     const moved = traffic.sent - sent;
     if (unsent === 0 || moved <= 0) return;
-    const lateMs = Math.min(MAX_LINE_DELAY_MS, (LINE_DELAY_BYTES * ms) / Math.min(moved, unsent));
+    const lateMs = Math.min(MAX_LINE_DELAY_MS, (MAX_LINE_DELAY_BYTES * ms) / Math.min(moved, unsent));
     // If all waiting bytes have left, the time at which they left is unknown, and the line may be
     // faster than measured.
     this.#lateMs = moved < unsent ? lateMs : Math.min(lateMs, this.#lateMs);
@@ -239,11 +241,11 @@ export interface Pulse {
 /** The pulse of a rank whose thread answers. */
 export function pulseOfActiveRank({ task, progress, ms, limitMs, awaits, lateMs }: ActivityReport): Pulse {
   return {
-    task: task.slice(0, MAX_TASK_NAME_LENGTH),
+    task: task.slice(0, MAX_THREAD_TASK_NAME_LENGTH),
     progress: Math.round(progress),
     isSilent: false,
     ms: Math.round(ms),
-    limitMs: Math.min(MAX_TASK_LIMIT_MS, Math.round(limitMs)),
+    limitMs: Math.min(MAX_THREAD_TASK_LIMIT_MS, Math.round(limitMs)),
     ...(awaits.length > 0 && { awaits: awaits.slice(0, MAX_AWAITED_RANKS) }),
     ...(lateMs >= 1 && { lateMs: Math.round(lateMs) }),
   };

@@ -34,14 +34,14 @@ export function freeWasmMemory({ wasm }: WasmBackend, offset: number): void {
 export const [ALLOCATE, FREE] = ['_malloc', '_free'] as const;
 
 /** Where a tensor's values are. The module's functions receive the number `id`. */
-export interface TensorPlace {
+export interface WasmTensorPlace {
   id: number;
   /** Offset in bytes. */
   memoryOffset: number;
 }
 
 /** Returns TensorFlow.js's own record of a tensor. */
-export function tensorPlaceOf(backend: WasmBackend, { dataId }: Pick<tf.TensorInfo, 'dataId'>): TensorPlace {
+export function tensorPlaceOf(backend: WasmBackend, { dataId }: Pick<tf.TensorInfo, 'dataId'>): WasmTensorPlace {
   return backend.dataIdMap.get(dataId);
 }
 
@@ -68,7 +68,7 @@ export function isOwnWasmTensorId(id: number): boolean {
  * Tells the module that values of a tensor have changed in place. XNNPACK keeps copies of matrices,
  * in a different order, under the tensor's number.
  */
-export function forgetTensorCopies({ wasm }: WasmBackend, { id, memoryOffset }: TensorPlace, size: number): void {
+export function forgetTensorCopies({ wasm }: WasmBackend, { id, memoryOffset }: WasmTensorPlace, size: number): void {
   wasm.tfjs.disposeData(id);
   wasm.tfjs.registerTensor(id, size, memoryOffset);
 }

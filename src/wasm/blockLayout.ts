@@ -1,6 +1,6 @@
 /** Gives the tensors of a replay places in one block of memory, whose parts are reused. */
 import { tensorByteLength } from './backend.ts';
-import type { RecordedTensor, WasmEvent } from './recording.ts';
+import type { RecordedWasmTensor, WasmEvent } from './recording.ts';
 
 /** Offsets of tensors, by their numbers, from the start of a block of memory. */
 export interface TensorBlockLayout {
@@ -19,7 +19,7 @@ const ALIGNMENT = 16;
  */
 export function tensorBlockLayoutOf(
   events: readonly WasmEvent[],
-  before: readonly RecordedTensor[],
+  before: readonly RecordedWasmTensor[],
 ): TensorBlockLayout {
   const offsets = new Map<number, number>();
   /** For each tensor: the memory that it uses. */

@@ -48,7 +48,7 @@ const KERNELS: Readonly<Record<string, Kernel>> = {
 };
 
 /** Registers the kernels. The browser must be able to run them: see {@link canRunWasmModule}. */
-export function registerWasmKernels(): void {
+export function registerWasmModuleKernels(): void {
   for (const [kernelName, run] of Object.entries(KERNELS)) {
     const stock = tf.getKernel(kernelName, 'wasm') as tf.KernelConfig | undefined;
     if (stock) tf.unregisterKernel(kernelName, 'wasm');

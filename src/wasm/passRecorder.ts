@@ -9,10 +9,10 @@ import {
   RenumberedTensor,
   type WasmArgument,
   type RecordedPointer,
-  type RecordedTensor,
+  type RecordedWasmTensor,
   type WasmEvent,
 } from './recording.ts';
-import { WasmReplay, type PinnedWasmTensors } from './replay.ts';
+import { WasmReplay, type PinnedReplayTensors } from './replay.ts';
 
 /** Returns `null` if WebAssembly is not the current backend, or its kernels are not observed. */
 export function createWasmPassRecorder(): PassRecorder | null {
@@ -57,10 +57,10 @@ class WasmRecording implements PassRecording {
   readonly problem: string | null;
   readonly #backend: WasmBackend;
   readonly #events: readonly WasmEvent[];
-  readonly #pinned: PinnedWasmTensors;
+  readonly #pinned: PinnedReplayTensors;
   #layout: TensorBlockLayout | null = null;
 
-  constructor(backend: WasmBackend, events: readonly WasmEvent[], pinned: PinnedWasmTensors) {
+  constructor(backend: WasmBackend, events: readonly WasmEvent[], pinned: PinnedReplayTensors) {
     this.#backend = backend;
     this.#events = events;
     this.#pinned = pinned;
@@ -110,8 +110,8 @@ function problemIn(events: readonly WasmEvent[]): string | null {
  * for the numbers of their tensors.
  */
 function differenceBetween(
-  [first, firstPinned]: readonly [readonly WasmEvent[], PinnedWasmTensors],
-  [second, secondPinned]: readonly [readonly WasmEvent[], PinnedWasmTensors],
+  [first, firstPinned]: readonly [readonly WasmEvent[], PinnedReplayTensors],
+  [second, secondPinned]: readonly [readonly WasmEvent[], PinnedReplayTensors],
 ): string | null {
   if (first.length !== second.length) return `the numbers of commands are ${first.length} and ${second.length}`;
   const partners = new Map<number, number>();
@@ -130,7 +130,7 @@ function differenceBetween(
       : a === b || (typeof a === 'number' && typeof b === 'number' && isSame(a, b));
   const isSamePointer = (a: number | RecordedPointer, b: number | RecordedPointer): boolean =>
     typeof a === 'number' || typeof b === 'number' ? a === b : a.at === b.at && isSame(a.id, b.id);
-  const isSameTensor = (a: RecordedTensor, b: RecordedTensor): boolean =>
+  const isSameTensor = (a: RecordedWasmTensor, b: RecordedWasmTensor): boolean =>
     isSame(a.id, b.id) && a.dtype === b.dtype && tf.util.arraysEqual(a.shape, b.shape);
   for (const [i, a] of first.entries()) {
     const b = second[i]!;
@@ -147,7 +147,7 @@ function differenceBetween(
       const isEqual = a.run === b.run && a.args.every((argument, k) => isSamePointer(argument, b.args[k]!));
       if (!isEqual) return `${at}, another function runs, or with other arguments`;
     } else if (a.kind === 'kernel' && b.kind === 'kernel') {
-      const tensors = (event: typeof a): RecordedTensor[] => [...Object.values(event.inputs), ...event.outputs];
+      const tensors = (event: typeof a): RecordedWasmTensor[] => [...Object.values(event.inputs), ...event.outputs];
       const isEqual =
         a.run === b.run &&
         JSON.stringify(a.attrs) === JSON.stringify(b.attrs) &&

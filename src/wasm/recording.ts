@@ -18,7 +18,7 @@ export type WasmArgument = number | boolean | Uint8Array | null;
 type ModuleFunction = (...args: WasmArgument[]) => unknown;
 
 /** A tensor of a recorded pass. `id` is its number in the module. */
-export interface RecordedTensor extends Pick<tf.TensorInfo, 'shape' | 'dtype'> {
+export interface RecordedWasmTensor extends Pick<tf.TensorInfo, 'shape' | 'dtype'> {
   id: number;
 }
 
@@ -42,9 +42,9 @@ export type WasmEvent =
       kind: 'kernel';
       run: tf.KernelFunc;
       /** By name, or by position for kernels such as Concat. */
-      inputs: Readonly<Record<string, RecordedTensor>> | readonly RecordedTensor[];
+      inputs: Readonly<Record<string, RecordedWasmTensor>> | readonly RecordedWasmTensor[];
       attrs: tf.NamedAttrMap;
-      outputs: readonly RecordedTensor[];
+      outputs: readonly RecordedWasmTensor[];
     }
   /** A mark that the caller set. */
   | { kind: 'mark'; value: number };
@@ -58,7 +58,7 @@ const UNWRITTEN = 0xa5;
 const UNWRITTEN_WORD = 0xa5a5a5a5;
 
 /** Values of a tensor that exists before the pass. */
-export interface RecordedConstant extends RecordedTensor {
+export interface RecordedConstant extends RecordedWasmTensor {
   values: Uint8Array;
 }
 
@@ -149,7 +149,7 @@ class WasmRecorder {
     this.constants.push({ ...this.#recorded(info), values });
   }
 
-  #recorded({ dataId, shape, dtype }: tf.TensorInfo): RecordedTensor {
+  #recorded({ dataId, shape, dtype }: tf.TensorInfo): RecordedWasmTensor {
     return { id: tensorPlaceOf(this.#backend, { dataId }).id, shape, dtype };
   }
 }

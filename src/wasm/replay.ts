@@ -11,16 +11,16 @@ import {
   freeWasmMemory,
   newWasmTensorId,
   tensorPlaceOf,
-  type TensorPlace,
+  type WasmTensorPlace,
   type WasmBackend,
 } from './backend.ts';
 import type { TensorBlockLayout } from './blockLayout.ts';
-import type { RecordedConstant, RecordedTensor, WasmEvent } from './recording.ts';
+import type { RecordedConstant, RecordedWasmTensor, WasmEvent } from './recording.ts';
 
 /** Tensors of a recorded pass that exist before it. */
-export interface PinnedWasmTensors {
-  parameters: readonly (TensorPlace & { size: number })[];
-  inputs: readonly RecordedTensor[];
+export interface PinnedReplayTensors {
+  parameters: readonly (WasmTensorPlace & { size: number })[];
+  inputs: readonly RecordedWasmTensor[];
   constants: readonly RecordedConstant[];
 }
 
@@ -28,7 +28,7 @@ export class WasmReplay implements PassReplay {
   readonly outputs: readonly tf.Tensor[];
   readonly #backend: WasmBackend;
   readonly #events: readonly WasmEvent[];
-  readonly #pinned: PinnedWasmTensors;
+  readonly #pinned: PinnedReplayTensors;
   /** The offset of the block with all tensors except parameters. */
   readonly #block: number;
   /** The numbers of the tensors in the block. */
@@ -46,7 +46,7 @@ export class WasmReplay implements PassReplay {
   constructor(
     backend: WasmBackend,
     events: readonly WasmEvent[],
-    pinned: PinnedWasmTensors,
+    pinned: PinnedReplayTensors,
     { offsets, bytes }: TensorBlockLayout,
     results: readonly tf.Tensor[],
   ) {
@@ -144,7 +144,7 @@ export class WasmReplay implements PassReplay {
   #runKernel({ run, inputs, attrs, outputs }: Extract<WasmEvent, { kind: 'kernel' }>): void {
     const backend = this.#backend;
     const infos = Array.isArray(inputs)
-      ? inputs.map((one: RecordedTensor) => this.#infoOf(one))
+      ? inputs.map((one: RecordedWasmTensor) => this.#infoOf(one))
       : Object.fromEntries(Object.entries(inputs).map(([name, one]) => [name, this.#infoOf(one)]));
     const results = [run({ inputs: infos as tf.NamedTensorInfoMap, attrs, backend })].flat();
     for (const [i, { dataId }] of results.entries()) {
@@ -154,7 +154,7 @@ export class WasmReplay implements PassReplay {
     }
   }
 
-  #infoOf(tensor: RecordedTensor): tf.TensorInfo {
+  #infoOf(tensor: RecordedWasmTensor): tf.TensorInfo {
     const { id, shape, dtype } = tensor;
     const known = this.#infos.get(id) ?? this.#register(tensor);
     this.#infos.set(id, known);
@@ -162,7 +162,7 @@ export class WasmReplay implements PassReplay {
   }
 
   /** Gives a tensor of the replay a data id, by which TensorFlow.js finds its memory. */
-  #register({ id, shape, dtype }: RecordedTensor): tf.TensorInfo {
+  #register({ id, shape, dtype }: RecordedWasmTensor): tf.TensorInfo {
     const dataId = {};
     this.#dataIds.push(dataId);
     const memoryOffset = this.#offsets.get(id)!;

@@ -11,7 +11,7 @@ import {
 import * as plans from '../../src/collectives/plans/plans.ts';
 import { networkOfOneMachine, switchedNetwork } from '../../src/simulation/networks.ts';
 import { simulationScheduleOf } from '../../src/simulation/schedule.ts';
-import { simulateSchedule } from '../../src/simulation/simulate.ts';
+import { simulateCollective } from '../../src/simulation/simulate.ts';
 import type { ServedPairs } from '../../src/protocol/control.ts';
 import { AlgorithmCode } from '../../src/protocol/frame.ts';
 import { MIN_COUNTED_MESSAGE_BYTES } from '../../src/protocol/serverLink.ts';
@@ -40,7 +40,7 @@ function simulated(
   costs: NetworkCosts,
   networkOf = costs === ONE_MACHINE ? networkOfOneMachine : switchedNetwork,
 ): number {
-  return simulateSchedule(
+  return simulateCollective(
     simulationScheduleOf((rank) => plan(rank, n, bytes / 4), n),
     { network: networkOf(n, costs), elementBytes: 4 },
   ).ms;

@@ -4,7 +4,7 @@
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { emptyFrameHeader, encodeJsonFrame, FrameKind } from '../../src/protocol/frame.ts';
-import { createMeshes, type World } from '../../src/testing/index.ts';
+import { createMeshes, type TestWorld } from '../../src/testing/index.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
 import { deferred } from '../../src/util/deferred.ts';
@@ -25,11 +25,16 @@ interface Forged {
 }
 
 /** Sends a flood message unchanged over one rank's link to another. */
-async function inject({ links }: World, from: number, to: number, { group = 0, ...message }: Forged): Promise<void> {
+async function inject(
+  { links }: TestWorld,
+  from: number,
+  to: number,
+  { group = 0, ...message }: Forged,
+): Promise<void> {
   await links[from]!.get(to)!.send(encodeJsonFrame(emptyFrameHeader(FrameKind.FLOOD, 1), { group, ...message }));
 }
 
-function groupsOf({ meshes }: World): ProcessGroup[] {
+function groupsOf({ meshes }: TestWorld): ProcessGroup[] {
   return meshes.map((mesh) => new ProcessGroup(mesh));
 }
 
@@ -38,7 +43,7 @@ function newGroup(worlds: readonly ProcessGroup[], ranks: readonly number[]): Pr
 }
 
 /** Holds frames from one rank to another back until `release` is called. */
-function stall({ links }: World, from: number, to: number) {
+function stall({ links }: TestWorld, from: number, to: number) {
   const link = links[from]!.get(to)!;
   const held: ArrayBuffer[] = [];
   const released = deferred();
@@ -50,7 +55,7 @@ function stall({ links }: World, from: number, to: number) {
 }
 
 /** Opens a link between two ranks of a world. */
-function join({ meshes, links }: World, a: number, b: number): void {
+function join({ meshes, links }: TestWorld, a: number, b: number): void {
   if (links[a]!.has(b)) return;
   const [mine, theirs] = createMemoryLinkPair();
   (links[a] as Map<number, Link>).set(b, mine);
@@ -60,14 +65,14 @@ function join({ meshes, links }: World, a: number, b: number): void {
 }
 
 /** Creates a world of `n` ranks in which all links are open. */
-function fullWorld(n: number): World {
+function fullWorld(n: number): TestWorld {
   const world = createMeshes(n);
   for (let a = 0; a < n; a++) for (let b = 0; b < a; b++) join(world, a, b);
   return world;
 }
 
 /** Holds all frames of a rank back. */
-function freeze(world: World, rank: number): void {
+function freeze(world: TestWorld, rank: number): void {
   for (const peer of world.links[rank]!.keys()) stall(world, rank, peer);
 }
 

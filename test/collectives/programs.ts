@@ -6,7 +6,7 @@
  */
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
-import { createMeshes, type World } from '../../src/testing/index.ts';
+import { createMeshes, type TestWorld } from '../../src/testing/index.ts';
 import { asError, PeergradError } from '../../src/util/errors.ts';
 import { createRng, mixSeed, type Rng } from '../../src/util/rng.ts';
 import { delayedLinks } from '../conformance/delayedLink.ts';
@@ -234,7 +234,7 @@ const STRIKES = {
   },
   aborts: (_world, group) => group.abort(new PeergradError('the rank failed')),
   destroysGroup: (_world, group) => group.destroy(),
-} satisfies Record<string, (world: World, group: ProcessGroup, rank: number, draw: number) => void>;
+} satisfies Record<string, (world: TestWorld, group: ProcessGroup, rank: number, draw: number) => void>;
 
 export const TROUBLES = [
   'stopsCalling',
@@ -373,7 +373,7 @@ function hasStopped({ kind, at, draw }: Trouble, { number }: Call): boolean {
 }
 
 /** Blocks a rank like a blocked tab. The frames of the rank wait, too. */
-async function block({ links }: World, rank: number, clock: ManualClock): Promise<void> {
+async function block({ links }: TestWorld, rank: number, clock: ManualClock): Promise<void> {
   const handlers = [...links[rank]!.values()].map((link) => [link, link.onframe] as const);
   for (const [link] of handlers) link.onframe = null;
   await new Promise<void>((resolve) => clock.after(LATE_MS, resolve));
@@ -381,7 +381,7 @@ async function block({ links }: World, rank: number, clock: ManualClock): Promis
 }
 
 /** Resolves once no frame moves and no call ends. */
-async function settle({ links }: World, pending: () => number): Promise<void> {
+async function settle({ links }: TestWorld, pending: () => number): Promise<void> {
   let before = '';
   for (let idle = 0; idle < QUIET_TURNS; idle++) {
     await turns(1);

@@ -1,6 +1,6 @@
 /** Cases of barriers and timeouts, and of ranks that are late, killed or frozen. */
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { createMeshes, type World } from '../../src/testing/index.ts';
+import { createMeshes, type TestWorld } from '../../src/testing/index.ts';
 import { PeerGoneError, TimeoutError } from '../../src/util/errors.ts';
 import { nameRanks, capitalizeFirst } from '../../src/util/text.ts';
 import { sleep, type ConformanceCase } from './case.ts';
@@ -39,9 +39,9 @@ const TROUBLE_TIMEOUT_MS = 2000;
 /** Ways in which rank 0 can fail. */
 const TROUBLE = {
   /** Simulates a closed tab: the links of rank 0 close. */
-  kill: (world: World): void => world.links[0]!.forEach((link) => link.close()),
+  kill: (world: TestWorld): void => world.links[0]!.forEach((link) => link.close()),
   /** Simulates a frozen tab: the links of rank 0 stay open, but neither receive nor send. */
-  freeze: (world: World): void =>
+  freeze: (world: TestWorld): void =>
     world.links[0]!.forEach((link) => {
       link.onframe = null;
       link.send = () => new Promise(() => {});

@@ -9,7 +9,7 @@ import {
   type ReadinessState,
 } from '../../src/engine/readiness.ts';
 import type { RoomMessage } from '../../src/protocol/control.ts';
-import { CodeLoadError } from '../../src/engine/loadCode.ts';
+import { CodeLoadError } from '../../src/engine/loadCodeModule.ts';
 import type { ReportedDevice } from '../../src/protocol/room.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { DataError, DeviceError, DivergenceError, MismatchError, PeergradError } from '../../src/util/errors.ts';

@@ -8,7 +8,7 @@ import type { EngineEvent, EventOf } from '../../src/protocol/events.ts';
 import { DtypeCode, FRAME_HEADER_BYTES, FrameKind, OpCode, readFrameHeader } from '../../src/protocol/frame.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { DeviceError } from '../../src/util/errors.ts';
-import type { KernelChoice } from '../../src/spec/names.ts';
+import type { GpuKernelChoice } from '../../src/spec/names.ts';
 import { SignalingWorld, type Port } from './signalingWorld.ts';
 import { ThreadActivity } from '../../src/util/activity.ts';
 // A session loads these files when it needs them. The tests' clock would not wait for that.
@@ -56,7 +56,7 @@ export class Tab {
   readonly name: string;
   readonly events: EngineEvent[] = [];
   /** The kernels with which it has started to open its device, each time. */
-  readonly devicesOpened: KernelChoice[] = [];
+  readonly devicesOpened: GpuKernelChoice[] = [];
   readonly #session: Session;
   readonly #port: Port;
   #isGpuLost = false;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { agreeOnShardFacts, openFederatedShard, type SampleShard } from '../../src/jobs/index.ts';
-import { storedFileOf } from '../../src/jobs/storedFile.ts';
+import { dataFileOf } from '../../src/jobs/dataFile.ts';
 import type { DecodePicture } from '../../src/formats/decodePicture.ts';
 import { openImages } from '../../src/jobs/images/images.ts';
 import type { ImagesFacts } from '../../src/spec/dataFacts.ts';
@@ -284,7 +284,7 @@ describe('federated images', () => {
 
   const pictures = async (...folders: string[]): Promise<ImagesFacts> => {
     const files = folders.flatMap((one) => Array.from({ length: 12 }, (_, i) => new File(['a'], `${one}/${i}.png`)));
-    return (await openImages(files.map(storedFileOf), job, { isShard: true, decode })).facts;
+    return (await openImages(files.map(dataFileOf), job, { isShard: true, decode })).facts;
   };
 
   test('have one class for a folder name in both Unicode forms', async () => {

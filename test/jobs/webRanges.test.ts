@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { downloadAsBlob, retryTransientErrors } from '../../src/jobs/download.ts';
-import { readFilesAtPlaces } from '../../src/jobs/storedFile.ts';
+import { readFilesAtPlaces } from '../../src/jobs/dataFile.ts';
 import { readWebRanges } from '../../src/jobs/webRanges.ts';
 import { systemClock } from '../../src/util/clock.ts';
 

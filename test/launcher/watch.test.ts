@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { EngineEvent } from '../../src/protocol/events.ts';
-import type { MethodComparison, RunResult } from '../../src/protocol/runResult.ts';
+import type { MethodTestResult, RunResult } from '../../src/protocol/runResult.ts';
 import { disagreement, summarize } from '../../launcher/output/report.ts';
 import { RunWatch } from '../../launcher/watch.ts';
 import { ManualClock } from '../manualClock.ts';
@@ -141,7 +141,7 @@ test('the summary of a run contains its steps, loss, times and bytes', () => {
 
 test('the summary of a comparison of methods contains their costs, and the options of the best method', () => {
   const cost = { stepMs: 40, bytesPerStep: 1000, timeToGoal: 1 };
-  const methods: MethodComparison = {
+  const methods: MethodTestResult = {
     ownMs: 30,
     latencyMs: 90,
     bytesPerMs: 1000,

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import * as plans from '../../src/collectives/plans/plans.ts';
 import { SimulationEventQueue } from '../../src/simulation/eventQueue.ts';
 import { simulationScheduleOf } from '../../src/simulation/schedule.ts';
-import { simulateSchedule, type SimulatedNetwork, type SimulationOptions } from '../../src/simulation/simulate.ts';
+import { simulateCollective, type SimulatedNetwork, type SimulationOptions } from '../../src/simulation/simulate.ts';
 import { FRAME_HEADER_BYTES } from '../../src/protocol/frame.ts';
 import { createRng } from '../../src/util/rng.ts';
 
@@ -30,7 +30,7 @@ function run(
   options?: Partial<SimulationOptions>,
 ) {
   const schedule = simulationScheduleOf((rank) => plan(rank, n, count), n);
-  return simulateSchedule(schedule, { network, elementBytes: 4, ...options });
+  return simulateCollective(schedule, { network, elementBytes: 4, ...options });
 }
 
 test('events are ordered by time, and events of the same time by insertion', () => {
@@ -105,7 +105,7 @@ describe('a simulated all-reduce', () => {
     const n = 3;
     const network = switched(n, { msPerByte: 0.001 });
     const schedule = simulationScheduleOf((rank) => plans.planDirectReduce(rank, n, 0, 1000), n);
-    const { ms } = simulateSchedule(schedule, { network, elementBytes: 4 });
+    const { ms } = simulateCollective(schedule, { network, elementBytes: 4 });
     expect(ms).toBeCloseTo(2 * (4000 + HEADER) * 0.001, 9);
   });
 
@@ -166,7 +166,7 @@ test('a simulation rejects plans in which ranks wait for each other', () => {
     (rank) => [transfer('receive', 1 - rank, rank, 1), transfer('send', 1 - rank, 1 - rank, 1)],
     2,
   );
-  expect(() => simulateSchedule(schedule, { network: switched(2, {}), elementBytes: 4 })).toThrow(
+  expect(() => simulateCollective(schedule, { network: switched(2, {}), elementBytes: 4 })).toThrow(
     /wait for each other/,
   );
 });

@@ -7,11 +7,11 @@ import {
   exposedWaitMs,
   packedLaneLength,
   stepLaneOf,
-  packLanes,
+  packStepLanes,
   pipelineSegmentCount,
   simplifyLane,
   MAX_SENT_SEGMENTS,
-  unpackLanes,
+  unpackStepLanes,
 } from '../../src/telemetry/stepLane.ts';
 
 /** 20 ms of computing, 2 ms of reading, 6 ms of waiting for others, 2 ms of updating. */
@@ -136,9 +136,9 @@ function kindsOf(ms: StepTimes): string[] {
 test('packed lanes of the newest steps can be unpacked with an error of at most 0.01 ms', () => {
   fc.assert(
     fc.property(lanes, fc.integer({ min: 1, max: 16 }), (all, count) => {
-      const packed = Float64Array.from(packLanes(all, count, MAX_SENT_SEGMENTS));
+      const packed = Float64Array.from(packStepLanes(all, count, MAX_SENT_SEGMENTS));
       expect(packed).toHaveLength(count * packedLaneLength(MAX_SENT_SEGMENTS));
-      expect(unpackLanes(packed, MAX_SENT_SEGMENTS).map(round)).toEqual(all.slice(-count).map(round));
+      expect(unpackStepLanes(packed, MAX_SENT_SEGMENTS).map(round)).toEqual(all.slice(-count).map(round));
     }),
   );
 });
@@ -196,7 +196,7 @@ describe("a step of a pipeline's rank", () => {
           const total = (plan.ticks + 2 * microBatches) * passMs + 1;
           const pipeline = { passes: own, exchangedAt: total - 1 };
           const lane = stepLaneOf({ ...measured, startedAt: 0, ms: { ...ms, total, update: 1 }, pipeline });
-          const [unpacked] = unpackLanes(Float64Array.from(packLanes([lane], 1, most)), most);
+          const [unpacked] = unpackStepLanes(Float64Array.from(packStepLanes([lane], 1, most)), most);
           expect(namesOf(passesOf(unpacked!))).toEqual(namesOf(passesOf(lane)));
           for (const [i, { start, end }] of passesOf(unpacked!).entries()) {
             const exact = passesOf(lane)[i]!;

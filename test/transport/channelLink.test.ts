@@ -7,9 +7,9 @@ import {
   frameNumberOf,
   readFrameHeader,
 } from '../../src/protocol/frame.ts';
-import { openChannelLink, type LinkConnections } from '../../src/transport/channelLink.ts';
+import { openChannelLink, type WebRtcConnections } from '../../src/transport/channelLink.ts';
 import { UNKNOWN_LINK_DESCRIPTION, type Link } from '../../src/transport/link.ts';
-import { SharedLink } from '../../src/transport/sharedLink.ts';
+import { LinkAcrossGenerations } from '../../src/transport/linkAcrossGenerations.ts';
 import { PeerGoneError } from '../../src/util/errors.ts';
 import { FakeChannel } from './fakeChannel.ts';
 
@@ -27,7 +27,7 @@ function frameOf(bytes: number): ArrayBuffer {
 }
 
 /** Returns a channel of a further connection, before it is open. */
-function addChannel(connection: LinkConnections): FakeChannel {
+function addChannel(connection: WebRtcConnections): FakeChannel {
   const channel = new FakeChannel();
   connection.onchannel?.(channel.asChannel);
   return channel;
@@ -37,7 +37,7 @@ function addChannel(connection: LinkConnections): FakeChannel {
 async function openLink(count: number) {
   const first = new FakeChannel();
   const closeConnection = vi.fn<() => void>();
-  const connection: LinkConnections = {
+  const connection: WebRtcConnections = {
     ...{
       onclose: null,
       onchannel: null,
@@ -195,7 +195,7 @@ describe('a link over several channels', () => {
 
   test('does not send waiting frames of a generation after the view of this generation was closed', async () => {
     const { link, channels } = await openLink(1);
-    const shared = new SharedLink(link);
+    const shared = new LinkAcrossGenerations(link);
     const [old, next] = [shared.view(1), shared.view(2)];
     const sends = Array.from({ length: 40 }, () => old.send(frameOf(64 * KIB)));
     const hello = next.send(createFrame(emptyFrameHeader(FrameKind.HELLO, 2), 0));
@@ -252,7 +252,7 @@ describe('a link over several channels', () => {
 
 test('a shared link reports the unsent bytes of all generations', async () => {
   const { link, channels } = await openLink(2);
-  const shared = new SharedLink(link);
+  const shared = new LinkAcrossGenerations(link);
   fill(shared.view(1), 30);
   fill(shared.view(2), 10);
   const before = shared.traffic;

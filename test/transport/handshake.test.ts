@@ -4,7 +4,7 @@ import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createFrame, emptyFrameHeader, encodeJsonFrame, FrameKind } from '../../src/protocol/frame.ts';
 import { performHandshake, type HelloMessage } from '../../src/transport/handshake.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
-import { SharedLink } from '../../src/transport/sharedLink.ts';
+import { LinkAcrossGenerations } from '../../src/transport/linkAcrossGenerations.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { PeerGoneError, ProtocolError, TimeoutError } from '../../src/util/errors.ts';
 
@@ -59,7 +59,7 @@ describe('a handshake', () => {
     ['empty', 0],
   ])('may be followed by a limited number of %s frames until the process group begins', async (_size, payload) => {
     const [a, b] = createMemoryLinkPair();
-    const [mine, theirs] = [new SharedLink(a).view(2), new SharedLink(b).view(2)];
+    const [mine, theirs] = [new LinkAcrossGenerations(a).view(2), new LinkAcrossGenerations(b).view(2)];
     await Promise.all([performHandshake(mine, alice, bob, options), performHandshake(theirs, bob, alice, options)]);
     // The limit is 64 MiB. A frame counts at least 512 bytes.
     const most = (64 * 1024 * 1024) / Math.max(512, payload + 32);

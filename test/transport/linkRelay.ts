@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import * as v from 'valibot';
 import { WebSocketServer, WebSocket } from 'ws';
 import { ServerLinkOpening, type ServerLinkAnswer } from '../../src/protocol/serverLink.ts';
-import type { LinkSocket } from '../../src/transport/serverChannel.ts';
+import type { LinkSocket } from '../../src/transport/serverLinkChannel.ts';
 
 const PAIRED = JSON.stringify({ type: 'paired' } satisfies ServerLinkAnswer);
 

@@ -10,9 +10,9 @@ import {
 import type { ServerLinkSignal } from '../../src/protocol/linkSignal.ts';
 import type { Link } from '../../src/transport/link.ts';
 import type { PeerAttempt } from '../../src/transport/peerLink.ts';
-import { LINK_CHECK_INTERVAL_MS, type LinkSocket } from '../../src/transport/serverChannel.ts';
+import { SERVER_LINK_PING_INTERVAL_MS, type LinkSocket } from '../../src/transport/serverLinkChannel.ts';
 import { connectThroughServer, type LinkCrypto, type ServerConnectOptions } from '../../src/transport/serverLink.ts';
-import { SharedLink } from '../../src/transport/sharedLink.ts';
+import { LinkAcrossGenerations } from '../../src/transport/linkAcrossGenerations.ts';
 import { PeerGoneError, ProtocolError } from '../../src/util/errors.ts';
 import { errorOf } from '../errorOf.ts';
 import { LINK_CASES } from './linkCompliance.ts';
@@ -80,7 +80,7 @@ async function openPair(cryptos?: readonly [LinkCrypto, LinkCrypto]) {
 /** Opens a link, and lets so much time pass that it asks again. */
 async function openEarlier() {
   const opened = await openPair();
-  vi.advanceTimersByTime(LINK_CHECK_INTERVAL_MS);
+  vi.advanceTimersByTime(SERVER_LINK_PING_INTERVAL_MS);
   return opened;
 }
 
@@ -438,7 +438,7 @@ describe('an open link through the server', () => {
       if (from === relay.sockets[0]) sent.push(generationOfFrame(message));
       from.other!.receive(message);
     };
-    const shared = new SharedLink(a);
+    const shared = new LinkAcrossGenerations(a);
     const [old, next] = [shared.view(1), shared.view(2)];
     const sends = Array.from({ length: 40 }, () => old.send(frameOf(MAX_FRAME_BYTES, 0, 1)));
     sends.push(next.send(frameOf(FRAME_HEADER_BYTES, 0, 2)));
@@ -506,9 +506,9 @@ describe('an open link through the server', () => {
     test('asks every 4 s at most, and gets an answer each time', async () => {
       const { relay, a } = await openPair();
       for (const [passed, forwarded] of [
-        [LINK_CHECK_INTERVAL_MS - 1_000, 0],
+        [SERVER_LINK_PING_INTERVAL_MS - 1_000, 0],
         [1_000, 2],
-        [LINK_CHECK_INTERVAL_MS - 1_000, 2],
+        [SERVER_LINK_PING_INTERVAL_MS - 1_000, 2],
         [1_000, 4],
       ] as const) {
         vi.advanceTimersByTime(passed);

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import {
   ThreadActivity,
-  FIRST_TASK_LIMIT_MS,
+  FIRST_THREAD_TASK_LIMIT_MS,
   isWorkingOrAwaitsWork,
-  MIN_TASK_LIMIT_MS,
+  MIN_THREAD_TASK_LIMIT_MS,
   MAX_AWAITED_RANKS,
   pulseOfActiveRank,
   pulsesOfWaitChain,
@@ -22,7 +22,7 @@ test('a task may take 8 times its longest time so far, at least a minute, and 10
       clock.advance(seconds * 1000);
     });
   }
-  expect(limits).toEqual([FIRST_TASK_LIMIT_MS, MIN_TASK_LIMIT_MS, 160_000, 160_000]);
+  expect(limits).toEqual([FIRST_THREAD_TASK_LIMIT_MS, MIN_THREAD_TASK_LIMIT_MS, 160_000, 160_000]);
 });
 
 test('the time between tasks has the limit of the longest task', async () => {
@@ -31,13 +31,13 @@ test('the time between tasks has the limit of the longest task', async () => {
   const before = activity.report.limitMs;
   await activity.during('load the data', () => clock.advance(30_000));
   await activity.during('step 0', () => clock.advance(1_000));
-  expect([before, activity.report.limitMs]).toEqual([FIRST_TASK_LIMIT_MS, 240_000]);
+  expect([before, activity.report.limitMs]).toEqual([FIRST_THREAD_TASK_LIMIT_MS, 240_000]);
 });
 
 test('a task that fails ends, and does not count for limits', async () => {
   const activity = new ThreadActivity(new ManualClock());
   await expect(activity.during('step 0', () => Promise.reject(new Error('No.')))).rejects.toThrow('No.');
-  expect(activity.report).toMatchObject({ task: '', limitMs: FIRST_TASK_LIMIT_MS });
+  expect(activity.report).toMatchObject({ task: '', limitMs: FIRST_THREAD_TASK_LIMIT_MS });
 });
 
 test('the innermost task in progress is reported', async () => {
@@ -90,7 +90,7 @@ test('a task inside another one, such as a short pass in a warm-up, does not lim
   };
   const limits = [await activity.during('warm up', () => limitOfStep(1, 4_000))];
   for (const size of [1, 32, 32]) limits.push(await limitOfStep(size, size * 3_000));
-  expect(limits).toEqual([FIRST_TASK_LIMIT_MS, FIRST_TASK_LIMIT_MS, 8 * 3_000 * 32, 8 * 3_000 * 32]);
+  expect(limits).toEqual([FIRST_THREAD_TASK_LIMIT_MS, FIRST_THREAD_TASK_LIMIT_MS, 8 * 3_000 * 32, 8 * 3_000 * 32]);
   const slow = new ThreadActivity(clock);
   await slow.during('warm up', () => slow.during('step 0', () => clock.advance(4_000), 1));
   let first = 0;

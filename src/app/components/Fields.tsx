@@ -4,7 +4,7 @@
  */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { MAX_NAME_LENGTH } from '../state/route.ts';
+import { MAX_MEMBER_NAME_LENGTH } from '../state/route.ts';
 import { uiMessages } from '../locales/index.ts';
 
 /**
@@ -120,7 +120,7 @@ export function NameField({ value, oninput }: { value: string; oninput: (value: 
         type="text"
         name="name"
         autocomplete="nickname"
-        maxLength={MAX_NAME_LENGTH}
+        maxLength={MAX_MEMBER_NAME_LENGTH}
         required
         value={value}
         onInput={(event) => oninput(event.currentTarget.value)}

@@ -1,7 +1,7 @@
 /** The front page: what peergrad is, and the ways into a room. */
 import { useSignal } from '@preact/signals';
 import { formatRoomCode, parseRoomCode, ROOM_CODE_LENGTH } from '../../protocol/roomCode.ts';
-import { DismissibleBanner } from '../components/Banner.tsx';
+import { DismissibleFailureBanner } from '../components/FailureBanner.tsx';
 import { SavedRuns } from './SavedRuns.tsx';
 import { GlossaryTerm } from '../components/GlossaryTerm.tsx';
 import { ExplorableRing } from '../ring/ExplorableRing.tsx';
@@ -14,7 +14,7 @@ export function Home({ wrongCode, failure }: { wrongCode: string | null; failure
   return (
     <main class="home wrap">
       <div class="home-words">
-        <DismissibleBanner failure={failure} />
+        <DismissibleFailureBanner failure={failure} />
         <h1>{home.title}</h1>
         <p class="lead">{home.lead(<GlossaryTerm of="all-reduce" />)}</p>
         <div class="home-ways">

@@ -1,7 +1,7 @@
 /** The page for joining a room: the code, a name, the checks, and one button. */
 import { useSignal } from '@preact/signals';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
-import { Banner } from '../components/Banner.tsx';
+import { FailureBanner } from '../components/FailureBanner.tsx';
 import { NameField } from '../components/Fields.tsx';
 import { Preflight } from '../components/Preflight.tsx';
 import { isTabRemoved } from '../state/derive.ts';
@@ -19,13 +19,13 @@ export function Join({ room, failure }: { room: string; failure: FailureView | n
       <p class="dim">{labels.joining}</p>
       <h1 class="code">{formatRoomCode(room)}</h1>
       {failure !== null && (
-        <Banner failure={failure}>
+        <FailureBanner failure={failure}>
           {removed && (
             <button type="button" onClick={leaveRoom}>
               {uiMessages.value.run.frontPage}
             </button>
           )}
-        </Banner>
+        </FailureBanner>
       )}
       <form
         class="stack"

@@ -4,7 +4,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
 import { isElasticJob, type JobSpec } from '../../spec/job.ts';
 import { OriginField, type ChosenRunOrigin } from '../modelFiles/OriginField.tsx';
-import { DismissibleBanner } from '../components/Banner.tsx';
+import { DismissibleFailureBanner } from '../components/FailureBanner.tsx';
 import { CopyButton } from '../components/CopyButton.tsx';
 import { NameField, NumberField } from '../components/Fields.tsx';
 import { JobFileField } from '../jobForm/JobFileField.tsx';
@@ -12,7 +12,7 @@ import { JobForm } from '../jobForm/JobForm.tsx';
 import { Preflight } from '../components/Preflight.tsx';
 import { detectServerData } from '../browser/serverData.ts';
 import { algorithmProblem } from '../state/algorithm.ts';
-import { fitsJobLink, parseJobLink, jobLinkSettings } from '../state/jobLink.ts';
+import { fitsJobLink, parseJobLink, addressSettingsOfJob } from '../state/jobLink.ts';
 import { writeSettingsToAddress, pageRoute } from '../state/address.ts';
 import { createRoom, isEnteringRoom, ownMemberName } from '../state/store.ts';
 import type { FailureView } from '../state/view.ts';
@@ -37,7 +37,7 @@ export function NewRoom({ failure }: { failure: FailureView | null }) {
   const why = checkpoint === null ? algorithmProblem(job.value, startAt.value ?? 1) : null;
   const take = (next: JobSpec): void => {
     job.value = next;
-    writeSettingsToAddress(jobLinkSettings(next));
+    writeSettingsToAddress(addressSettingsOfJob(next));
   };
   const open = (isSpectator: boolean): void => {
     const chosen = origin.peek();
@@ -49,7 +49,7 @@ export function NewRoom({ failure }: { failure: FailureView | null }) {
   return (
     <main class="narrow wrap">
       <h1 class="page-title">{labels.newTitle}</h1>
-      <DismissibleBanner failure={failure} />
+      <DismissibleFailureBanner failure={failure} />
       {problem !== null && (
         <p class="wait small" role="alert">
           {labels.wrongLink(problem)}

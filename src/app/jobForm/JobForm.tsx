@@ -8,7 +8,7 @@ import {
   learnsPictures,
   parseJob,
   STRATEGIES,
-  supportsFeature,
+  strategySupportsFeature,
   jobCanUseFiles,
   type JobSpec,
   type BuiltInModelName,
@@ -124,7 +124,7 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: OfferJobChange })
       {job.job !== 'gpt' && job.model === 'mlp' && (
         <JobNumberField name="hidden" label={labels.hidden} job={job} offer={offer} />
       )}
-      {supportsFeature(job.strategy, 'shardOptimizer') && (
+      {strategySupportsFeature(job.strategy, 'shardOptimizer') && (
         <SelectField
           label={labels.averages}
           value={job.shardOptimizer ? 'sharded' : 'whole'}

@@ -1,11 +1,11 @@
 /** The expected costs of each method in this room, measured by a run. */
-import type { MethodComparison } from '../../protocol/runResult.ts';
+import type { MethodTestResult } from '../../protocol/runResult.ts';
 import { methodChangesLearning } from '../../spec/methods.ts';
 import { formatBytes, formatMs, formatRatio } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
 
 interface Props {
-  methods: MethodComparison;
+  methods: MethodTestResult;
   /** Number of ranks that were measured. */
   worldSize: number;
   /** Called when the host picks a method; `null` if this member cannot pick one. */

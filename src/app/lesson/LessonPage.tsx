@@ -17,7 +17,7 @@ import { LESSON_PAGES, pageNeedsNewRound, isLessonPartShown, type LessonPartId }
 import { RoundRing } from './RoundRing.tsx';
 import { SlowLinkPanel } from './SlowLinkPanel.tsx';
 import { LessonStepControls } from './LessonStepControls.tsx';
-import { Text } from './Text.tsx';
+import { AllReduceLessonText } from './AllReduceLessonText.tsx';
 import { LESSON_ALGORITHMS } from '../../protocol/lesson.ts';
 import { reducedMotion } from '../browser/env.ts';
 import { pageWidthClass } from '../browser/theme.ts';
@@ -56,7 +56,7 @@ export function LessonPage({ controls, page, onpage, news, besideSteps, besideOw
       <h1 class="away">{lesson.heading}</h1>
       {news}
       <div class="lesson-columns">
-        <Text controls={controls} page={page} onpage={onpage} ending={ending} />
+        <AllReduceLessonText controls={controls} page={page} onpage={onpage} ending={ending} />
         <div class={round.n > 8 ? 'lesson-stage crowd' : 'lesson-stage'}>
           <Part names={['steps']} page={page} title={lesson.steps.title}>
             <LessonStepControls controls={controls} watched={watched}>

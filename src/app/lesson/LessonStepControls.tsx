@@ -1,6 +1,6 @@
 /** Shows the state of the round and this rank's latest step, with buttons for the next steps. */
 import type { ComponentChildren } from 'preact';
-import { isRoundDone, isRoundUnderWay, roundStepCount } from '../../engine/lesson/lessonRound.ts';
+import { isRoundDone, isLessonRoundUnderWay, roundStepCount } from '../../engine/lesson/lessonRound.ts';
 import { chunkName } from '../ring/frameAt.ts';
 import { uiMessages } from '../locales/index.ts';
 import type { UiMessages } from '../locales/en/index.ts';
@@ -48,7 +48,7 @@ export function LessonStepControls({ controls, watched, children }: Props) {
             <button
               type="button"
               class={isRoundDone(round) && round.n > 1 ? 'primary' : ''}
-              disabled={isMoving || (!isRoundUnderWay(round) && round.n === members.length)}
+              disabled={isMoving || (!isLessonRoundUnderWay(round) && round.n === members.length)}
               onClick={() => order({ type: 'begin', mode: round.mode })}
             >
               {steps.again}

@@ -4,7 +4,7 @@
  */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { isRoundUnderWay } from '../../engine/lesson/lessonRound.ts';
+import { isLessonRoundUnderWay } from '../../engine/lesson/lessonRound.ts';
 import { MAX_LESSON_NUMBER } from '../../protocol/lesson.ts';
 import { uiMessages } from '../locales/index.ts';
 import type { LessonControls } from './lessonControls.ts';
@@ -13,7 +13,7 @@ export function OwnNumbersFields({ state, you, order }: Pick<LessonControls, 'st
   const { own } = uiMessages.value.lesson;
   const { numbers, round } = state;
   const mine = numbers[you]!;
-  const isInRound = isRoundUnderWay(round) && you < round.n;
+  const isInRound = isLessonRoundUnderWay(round) && you < round.n;
   return (
     <>
       <div class="own-numbers">
@@ -28,7 +28,7 @@ export function OwnNumbersFields({ state, you, order }: Pick<LessonControls, 'st
         ))}
       </div>
       <p class="dim small">
-        {isInRound ? own.locked : isRoundUnderWay(round) ? own.nextRound : own.range(MAX_LESSON_NUMBER)}
+        {isInRound ? own.locked : isLessonRoundUnderWay(round) ? own.nextRound : own.range(MAX_LESSON_NUMBER)}
       </p>
     </>
   );

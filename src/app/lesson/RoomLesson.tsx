@@ -4,7 +4,7 @@ import { useEffect } from 'preact/hooks';
 import { isHost, isRunUnderWay } from '../state/derive.ts';
 import { describeTabState } from '../state/describeTabState.ts';
 import { capitalizeFirst } from '../../util/text.ts';
-import { Banner } from '../components/Banner.tsx';
+import { FailureBanner } from '../components/FailureBanner.tsx';
 import { ConfirmButton } from '../components/ConfirmButton.tsx';
 import { closeEndedRun, sendToEngine } from '../state/store.ts';
 import type { RunView } from '../state/run.ts';
@@ -102,7 +102,7 @@ function lessonOrder(order: LessonCommand): void {
 function Trouble({ view }: { view: TabView }) {
   if (view.failure === null) return null;
   return (
-    <Banner failure={view.failure}>
+    <FailureBanner failure={view.failure}>
       {!view.failure.fatal && isHost(view) && (
         <button type="button" class="primary" onClick={() => sendToEngine({ type: 'start' })}>
           {uiMessages.value.lesson.room.again}
@@ -111,6 +111,6 @@ function Trouble({ view }: { view: TabView }) {
       <button type="button" onClick={() => closeEndedRun(view.run?.number ?? null)}>
         {view.failure.fatal ? uiMessages.value.lesson.room.join : uiMessages.value.lesson.room.lobby}
       </button>
-    </Banner>
+    </FailureBanner>
   );
 }

@@ -8,7 +8,7 @@ import { writeSettingsToAddress, pageRoute } from '../state/address.ts';
 import { integerFromQuery } from '../state/route.ts';
 import { uiMessages } from '../locales/index.ts';
 import { RankChangesNote } from './RankChangesNote.tsx';
-import { Lessons } from './common/Lessons.tsx';
+import { LessonLinks } from './common/LessonLinks.tsx';
 import { LessonPage } from './LessonPage.tsx';
 import { nearestLessonPage } from './pages.ts';
 import { createSimulatedLesson, SOLO_RANK_COUNTS } from './solo.ts';
@@ -57,7 +57,7 @@ export function SoloLesson() {
       onpage={(next) => writeSettingsToAddress({ page: String(next + 1) })}
       news={
         <>
-          <Lessons current="lesson" />
+          <LessonLinks current="lesson" />
           <p class="dim small">{lesson.simulated}</p>
           <RankChangesNote state={state} />
         </>

@@ -10,7 +10,7 @@ import {
   applyLessonCommand,
   lessonMovesAt,
   roundStepCount,
-  stateAfterStep,
+  lessonStateAfterStep,
 } from '../../engine/lesson/lessonRound.ts';
 import { lessonNumbersPerRank, type LessonCommand, type LessonState, type LessonStep } from '../../protocol/lesson.ts';
 import { mixSeed } from '../../util/rng.ts';
@@ -137,7 +137,7 @@ export function simulateNextSteps(before: LessonState, count: number): LessonSta
       for (let i = start; i < end; i++) held[to]![i] = adds ? held[to]![i]! + sent[i]! : sent[i]!;
     }
     ready = taken.endedAt;
-    state = stateAfterStep(state, taken, held);
+    state = lessonStateAfterStep(state, taken, held);
     states.push(state);
   }
   return states;

@@ -9,7 +9,7 @@ import { isHost, isElasticRoom, countTabsMissingToStart } from '../state/derive.
 import { describeAutoSaving, bucketBytesOf } from '../state/algorithm.ts';
 import { describeRunForLobby, noteOnServedPairs, noteOnReadyMembers, whyHostCannotStart } from '../state/lobbyNotes.ts';
 import { describeJob, hasSameCosts, gptPresetOf, withMethod } from '../state/jobForm.ts';
-import { DismissibleBanner } from '../components/Banner.tsx';
+import { DismissibleFailureBanner } from '../components/FailureBanner.tsx';
 import { FileDrop } from './FileDrop.tsx';
 import { DataNotes } from './FilesPreview.tsx';
 import { PipelinePreview, PlannedStages } from './PlannedStages.tsx';
@@ -48,7 +48,7 @@ export function Lobby({ view, lobby }: { view: TabView; lobby: LobbyView }) {
   const ready = lobby.members.filter((one) => one.device !== null).length;
   return (
     <main class="lobby wrap">
-      <DismissibleBanner failure={view.failure} />
+      <DismissibleFailureBanner failure={view.failure} />
       {view.failure !== null && (
         <>
           <LocalNetworkNote hasFailed />

@@ -13,7 +13,7 @@ import { isPipelineJob } from '../../spec/pipeline.ts';
 import { SelectField } from '../components/Fields.tsx';
 import { sendToEngine } from '../state/store.ts';
 import { uiMessages } from '../locales/index.ts';
-import { expectModelFile, modelExportState } from '../state/modelExport.ts';
+import { beginModelExport, modelExportState } from '../state/modelExport.ts';
 import { ErrorText } from '../components/ErrorText.tsx';
 
 /** The choices of the user. They stay when the panel moves at the end of a run. */
@@ -21,7 +21,7 @@ const chosen = signal<WeightsFormat>('safetensors');
 const which = signal<ExportedModelState>('best');
 
 const keep = (format: ModelFileFormat): void =>
-  sendToEngine({ type: 'export', id: expectModelFile(format, which.peek()), format, which: which.peek() });
+  sendToEngine({ type: 'export', id: beginModelExport(format, which.peek()), format, which: which.peek() });
 
 /**
  * @param isOn whether the run is in progress. Only then can a checkpoint be saved.

@@ -14,7 +14,7 @@ import { canShowTogether } from './analyze.ts';
 import { createChromeTrace } from './chromeTrace.ts';
 import { CollectivesTable, RecordingFindings } from './Collectives.tsx';
 import { mergeRecordedLanes, mergeRecordedTraces } from './mergeRecordings.ts';
-import { parseRecordingFile } from './recordingFile.ts';
+import { parseFlightRecordingFile } from './recordingFile.ts';
 import { RecordedRoundPlayer } from './RecordedRoundPlayer.tsx';
 import { TimelineView } from './TimelineView.tsx';
 
@@ -26,7 +26,7 @@ export function RecordingPage() {
   const take = async (files: readonly File[]): Promise<void> => {
     const wrong: string[] = [];
     for (const file of files) {
-      const read = parseRecordingFile(await file.text());
+      const read = parseFlightRecordingFile(await file.text());
       if (!read.ok) wrong.push(labels.wrong(file.name, read.problem));
       else if (!canShowTogether(read.recording, recordings.peek())) {
         wrong.push(labels.wrong(file.name, labels.otherRun(read.recording.rank)));

@@ -18,7 +18,7 @@ const Recording = v.object({ ...FlightRecordingSchema.entries, clocks: v.array(C
 type ReadRecording = { ok: true; recording: FlightRecording } | { ok: false; problem: string };
 
 /** @param text the whole content of the file. */
-export function parseRecordingFile(text: string): ReadRecording {
+export function parseFlightRecordingFile(text: string): ReadRecording {
   const { recording: labels } = uiMessages.value.run;
   let value: unknown;
   try {

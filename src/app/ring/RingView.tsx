@@ -9,7 +9,7 @@ import { RankMark } from '../components/RankMark.tsx';
 import { rankIdentityOf, rankShapePath } from '../components/rankIdentity.ts';
 import { smallTextPixels } from '../browser/theme.ts';
 import { TravellingChunks } from './TravellingChunks.tsx';
-import { EdgeKeys, EdgeHighlight } from './EdgeKeys.tsx';
+import { EdgePicker, EdgeHighlight } from './EdgePicker.tsx';
 import { textAnchorFor, RingEdges, type RingEdge } from './RingEdges.tsx';
 import { layoutRing, type RingRankPosition, type RingLayout, type RingShapeName } from './geometry.ts';
 import type { RingPlayer } from './player/player.ts';
@@ -105,7 +105,7 @@ export function RingView({ members, you, shape = 'ring', focus = you, edges, pla
               )}
             </svg>
           )}
-          {moving !== null && <EdgeKeys layout={layout} player={moving} />}
+          {moving !== null && <EdgePicker layout={layout} player={moving} />}
         </div>
       </div>
       {width > 0 && hasNames && !layout.named && <RingNames members={members} you={you} />}

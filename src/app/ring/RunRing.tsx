@@ -17,7 +17,7 @@ import type { RingPlayer } from './player/player.ts';
 import type { RingEdge } from './RingEdges.tsx';
 import { RingView } from './RingView.tsx';
 import { ServerIcon } from './ServerShape.tsx';
-import type { PictureWithoutAllReduce } from '../state/strategies.ts';
+import type { RunPictureWithoutAllReduce } from '../state/strategies.ts';
 
 interface Props {
   view: TabView;
@@ -26,7 +26,7 @@ interface Props {
   /**
    * The algorithm to draw, or a description of what ranks do instead of an all-reduce of gradients.
    */
-  picture: AllReduceName | PictureWithoutAllReduce;
+  picture: AllReduceName | RunPictureWithoutAllReduce;
 }
 
 export function RunRing({ view, run, player, picture }: Props) {

@@ -90,7 +90,7 @@ export function traceTimelineOf(trace: AllReduceTraceRecord, { steps }: AllReduc
  * Returns the number of steps whose chunks have arrived `t` milliseconds after the all-reduce
  * began.
  */
-export function completedStepsAt({ arrives }: TraceTimeline, t: number): number {
+export function completedPlanStepsAt({ arrives }: TraceTimeline, t: number): number {
   let completed = 0;
   while (completed < arrives.length && arrives[completed]! <= t) completed++;
   return completed;
@@ -100,7 +100,7 @@ export function completedStepsAt({ arrives }: TraceTimeline, t: number): number 
 export function ringFrameAt(trace: AllReduceTraceRecord, n: number, t: number): RingFrame {
   const plan = allReduceSteps(trace.algorithm, n);
   const timeline = traceTimelineOf(trace, plan);
-  return ringFrameFromTimeline(timeline, plan, t, ringCellsAfter(plan, completedStepsAt(timeline, t)));
+  return ringFrameFromTimeline(timeline, plan, t, ringCellsAfter(plan, completedPlanStepsAt(timeline, t)));
 }
 
 /**
@@ -113,7 +113,7 @@ export function ringFrameFromTimeline(
   t: number,
   cells: SummedRanks[][],
 ): RingFrame {
-  const completed = completedStepsAt(timeline, t);
+  const completed = completedPlanStepsAt(timeline, t);
   const step = plan.steps[completed];
   if (step === undefined) return { plan, completed, phase: 'done', flights: [], cells };
   const leave = timeline.leaves[completed]!;

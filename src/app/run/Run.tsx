@@ -22,7 +22,7 @@ import { SlowTabReasons } from '../monitor/SlowTabReasons.tsx';
 import { Stragglers } from '../monitor/Stragglers.tsx';
 import { ranksTimelineOf } from '../monitor/timeline.ts';
 import { TimelineView } from '../monitor/TimelineView.tsx';
-import { Banner } from '../components/Banner.tsx';
+import { FailureBanner } from '../components/FailureBanner.tsx';
 import { CollapsedSection } from '../components/CollapsedSection.tsx';
 import { LocalNetworkNote } from '../components/LocalNetworkNote.tsx';
 import { HostControls } from '../lobby/HostControls.tsx';
@@ -43,7 +43,7 @@ import type { RingPlayer } from '../ring/player/player.ts';
 import { pageWidthClass } from '../browser/theme.ts';
 import { pagePartsHiddenByAddress } from '../state/address.ts';
 import { closeEndedRun, leaveRoom, sendToEngine } from '../state/store.ts';
-import { pictureOfJob, type PictureWithoutAllReduce } from '../state/strategies.ts';
+import { pictureOfJob, type RunPictureWithoutAllReduce } from '../state/strategies.ts';
 import type { FailureView, TabView } from '../state/view.ts';
 import type { RunView } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
@@ -226,7 +226,7 @@ export function Run({ view, run }: { view: TabView; run: RunView }) {
 function Failed({ view, run, failure }: { view: TabView; run: RunView; failure: FailureView }) {
   const { run: labels } = uiMessages.value;
   return (
-    <Banner failure={failure}>
+    <FailureBanner failure={failure}>
       {!failure.fatal && isHost(view) && (
         <button type="button" class="primary" onClick={() => sendToEngine({ type: 'start' })}>
           {labels.startAgain}
@@ -238,7 +238,7 @@ function Failed({ view, run, failure }: { view: TabView; run: RunView; failure: 
       </button>
       {/* A failed engine may have failed before it sent a recording. */}
       {(!failure.fatal || view.recording !== null) && <RecordingButton />}
-    </Banner>
+    </FailureBanner>
   );
 }
 
@@ -246,7 +246,7 @@ interface CaptionProps {
   view: TabView;
   run: RunView;
   player: RingPlayer;
-  picture: AllReduceName | PictureWithoutAllReduce;
+  picture: AllReduceName | RunPictureWithoutAllReduce;
 }
 
 function RoundCaption({ view, run, player, picture }: CaptionProps) {

@@ -12,7 +12,7 @@ import {
   STRATEGIES,
   STRATEGY_NAMES,
   STRATEGY_SETTINGS,
-  supportsFeature,
+  strategySupportsFeature,
   type JobSpec,
   type CodecSetting,
   type StrategyName,
@@ -118,7 +118,7 @@ export function withOptimizer(spec: JobSpec, optimizer: JobSpec['optimizer']): J
  * does not support measurements, it becomes the default one.
  */
 export function withMeasure(spec: JobSpec, measure: JobSpec['measure']): JobSpec {
-  const fits = measure === null || supportsFeature(spec.strategy, 'measure');
+  const fits = measure === null || strategySupportsFeature(spec.strategy, 'measure');
   const fitting = fits ? spec : withStrategy(spec, DEFAULT_JOB.strategy);
   const [before, usual] = [spec.measure, measure].map(
     (one) => jobDefaultsFor(spec.job, fitting.strategy, one).maxSteps,
@@ -162,14 +162,14 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   if (strategy === spec.strategy) return spec;
   const [before, usual] = [spec.strategy, strategy].map((one) => jobDefaultsFor(spec.job, one)) as [JobSpec, JobSpec];
   const optimized = spec.optimizer === before.optimizer ? withOptimizer(spec, usual.optimizer) : spec;
-  const fitting = supportsFeature(strategy, 'measure') ? optimized : withMeasure(optimized, null);
+  const fitting = strategySupportsFeature(strategy, 'measure') ? optimized : withMeasure(optimized, null);
   return {
     ...fitting,
     ...Object.fromEntries(STRATEGY_SETTINGS.map((setting) => [setting, usual[setting]])),
     strategy,
     codec: STRATEGIES[strategy].codecs.includes(spec.codec) ? spec.codec : usual.codec,
-    shardOptimizer: supportsFeature(strategy, 'shardOptimizer') ? spec.shardOptimizer : usual.shardOptimizer,
-    precision: supportsFeature(strategy, 'mixed') ? spec.precision : usual.precision,
+    shardOptimizer: strategySupportsFeature(strategy, 'shardOptimizer') ? spec.shardOptimizer : usual.shardOptimizer,
+    precision: strategySupportsFeature(strategy, 'mixed') ? spec.precision : usual.precision,
   };
 }
 

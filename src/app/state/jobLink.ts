@@ -112,7 +112,7 @@ export function fitsJobLink({ model }: JobSpec): boolean {
  * Returns the settings of the address for `job`. A setting is `null` if the job has its default.
  * The model is also `null` if it is too long for a link.
  */
-export function jobLinkSettings(job: JobSpec): Record<string, string | null> {
+export function addressSettingsOfJob(job: JobSpec): Record<string, string | null> {
   const usual: JobSpec = {
     ...jobDefaultsFor(job.job, job.strategy, job.measure),
     ...PAGE_JOB_DEFAULTS,

@@ -19,7 +19,7 @@ declare global {
 const PART_BYTES = 8 * 1024 * 1024;
 
 /** Resolves with the file from which the launcher starts this tab; `null` without such a file. */
-export async function originFileOfLauncher(): Promise<File | null> {
+export async function receiveFileFromLauncher(): Promise<File | null> {
   const { peergradOrigin: origin, peergradOriginPart: read } = globalThis;
   if (!origin || !read) return null;
   const { name, size } = await origin();

@@ -33,7 +33,7 @@ let wantsBest = false;
  *
  * @returns the id of the request.
  */
-export function expectModelFile(format: ModelFileFormat, which: ExportedModelState): number {
+export function beginModelExport(format: ModelFileFormat, which: ExportedModelState): number {
   current.value = { ...NOTHING, format };
   wantsBest = which === 'best' && format !== 'checkpoint';
   return ++lastId;

@@ -8,7 +8,7 @@
  * a page.
  */
 import { formatRoomCode, parseRoomCode } from '../../protocol/roomCode.ts';
-import { KERNEL_CHOICES, type KernelChoice } from '../../spec/names.ts';
+import { GPU_KERNEL_CHOICES, type GpuKernelChoice } from '../../spec/names.ts';
 
 /** Pages whose name is their address. */
 const PAGES = ['new', 'lesson', 'pipeline', 'network', 'recording', 'simulated'] as const;
@@ -22,7 +22,7 @@ export interface PageRoute {
   /** The requested rank. It is NaN if it is not an integer, and the server then rejects it. */
   rank: number | null;
   /** Kernels of this tab's WebGPU device. */
-  kernels: KernelChoice;
+  kernels: GpuKernelChoice;
   /** Whether to join without a click. */
   auto: boolean;
   /** The text that the address has instead of a valid room code; `null` without such a text. */
@@ -36,12 +36,12 @@ export function parsePageRoute(hash: string): PageRoute {
   const cut = text.indexOf('?');
   const place = decode(cut < 0 ? text : text.slice(0, cut)).trim();
   const query = new URLSearchParams(cut < 0 ? '' : text.slice(cut + 1));
-  const name = query.get('name')?.trim().slice(0, MAX_NAME_LENGTH) ?? '';
+  const name = query.get('name')?.trim().slice(0, MAX_MEMBER_NAME_LENGTH) ?? '';
   const rank = query.get('rank');
   const common = {
     name: name === '' ? null : name,
     rank: rank === null ? null : wholeNumber(rank),
-    kernels: KERNEL_CHOICES.find((choice) => choice === query.get('kernels')) ?? 'own',
+    kernels: GPU_KERNEL_CHOICES.find((choice) => choice === query.get('kernels')) ?? 'own',
     auto: query.has('auto'),
     query,
   };
@@ -54,7 +54,7 @@ export function parsePageRoute(hash: string): PageRoute {
 }
 
 /** Longest name that the signaling server accepts. */
-export const MAX_NAME_LENGTH = 40;
+export const MAX_MEMBER_NAME_LENGTH = 40;
 
 export function roomAddressHash(room: string): string {
   return `#${formatRoomCode(room)}`;

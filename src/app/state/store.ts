@@ -10,10 +10,10 @@ import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { ModelFileFormat } from '../../spec/modelFile.ts';
 import { downloadJson } from '../../util/download.ts';
-import type { KernelChoice } from '../../spec/names.ts';
+import type { GpuKernelChoice } from '../../spec/names.ts';
 import { pageHidden } from '../browser/env.ts';
 import { runAfterButtonPress } from '../browser/press.ts';
-import { originFileOfLauncher, offerFileToLauncher } from './launcherFiles.ts';
+import { receiveFileFromLauncher, offerFileToLauncher } from './launcherFiles.ts';
 import { cancelModelExport, receiveModelFile } from './modelExport.ts';
 import { setModelAnswer } from './modelAnswers.ts';
 import { localStorageValue } from '../browser/localStorageValue.ts';
@@ -103,7 +103,7 @@ export function createRoom(
 
 /** Joins with the settings in the address, and with the file of the launcher, if any. */
 export async function joinRoomFromAddress(room: string): Promise<void> {
-  const origin = await originFileOfLauncher();
+  const origin = await receiveFileFromLauncher();
   joinRoomInThisTab(room, origin === null ? {} : { origin });
 }
 
@@ -119,7 +119,7 @@ function ownName(): string {
 }
 
 /** Returns the rank that the address requests, if any, and the kernels of this tab. */
-function ownSettings(): { rank?: number; kernels: KernelChoice } {
+function ownSettings(): { rank?: number; kernels: GpuKernelChoice } {
   const { rank, kernels } = pageRoute.peek();
   return rank === null ? { kernels } : { rank, kernels };
 }

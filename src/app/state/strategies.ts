@@ -19,7 +19,7 @@ export function reportsOwnLossOnly({ measure, strategy }: JobSpec, worldSize: nu
 }
 
 /** The picture of a run without an all-reduce of gradients. */
-export interface PictureWithoutAllReduce {
+export interface RunPictureWithoutAllReduce {
   /** The lines to draw: between rank 0 and each other rank, or none. */
   lines: 'star' | 'none';
   words: string;
@@ -38,7 +38,7 @@ export function pictureOfJob(
   worldSize: number,
   used: RunAlgorithm | null,
   bucketBytes: readonly number[] | null,
-): AllReduceName | PictureWithoutAllReduce {
+): AllReduceName | RunPictureWithoutAllReduce {
   const { strategies, insteadOfGradients, insteadOfTraining } = uiMessages.value.job;
   if (measure === 'methods') return { lines: 'none', words: insteadOfTraining };
   const words = strategies[strategy].instead;

@@ -7,7 +7,7 @@ import type { EngineEvent, EventOf } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { NoticeMessage } from '../../protocol/notices.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import type { MethodComparison, RunResult } from '../../protocol/runResult.ts';
+import type { MethodTestResult, RunResult } from '../../protocol/runResult.ts';
 import {
   initialRunOriginView,
   reduceRunOrigin,
@@ -41,7 +41,7 @@ export interface TabView extends RoomView, RunOriginView {
    * The latest comparison of methods in this room, with the job and the world size that were
    * measured.
    */
-  compared: { job: JobSpec; worldSize: number; methods: MethodComparison } | null;
+  compared: { job: JobSpec; worldSize: number; methods: MethodTestResult } | null;
   /** A notice about something that does not stop the run. */
   note: NoticeMessage | null;
   /** Why the current run continues without this tab for a while; `null` if it does not. */

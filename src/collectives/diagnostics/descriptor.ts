@@ -58,7 +58,7 @@ const nameIn = (values: Record<string, number>, code: number): string =>
   Object.entries(values).find(([, value]) => value === code)?.[0] ?? `unknown ${code}`;
 
 /** Returns the name of an op, such as `allReduce`. */
-export function opName(op: OpCode): string {
+export function collectiveOpName(op: OpCode): string {
   return OP_NAMES[op] ?? `unknown op ${op}`;
 }
 
@@ -82,7 +82,7 @@ export function describeOpCall(descriptor: OpDescriptor, rankOf: (rank: number) 
   const isChosen = algorithm === AlgorithmCode.DIRECT && (op === OpCode.BROADCAST || op === OpCode.REDUCE);
   // With an amount, the tag contains the shape.
   const bucket = op === OpCode.ALL_REDUCE && tag > 0 && amount === undefined ? `, bucket ${tag}` : '';
-  return `${opName(op)}(${amount ?? count} ${dtypeName(dtype)}${rooted}${how}${isChosen ? ', direct' : ''}${bucket})`;
+  return `${collectiveOpName(op)}(${amount ?? count} ${dtypeName(dtype)}${rooted}${how}${isChosen ? ', direct' : ''}${bucket})`;
 }
 
 /**

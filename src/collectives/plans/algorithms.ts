@@ -29,13 +29,13 @@ import {
   planTreeReduce,
   planTwoLevelAllReduce,
   type Displacements,
-  type Planner,
+  type CollectivePlanner,
 } from './plans.ts';
 
 /** The algorithm and the plan of a call. */
 export interface AlgorithmChoice {
   readonly algorithm: AlgorithmCode;
-  readonly plan: Planner;
+  readonly plan: CollectivePlanner;
 }
 
 type RootedPlanner = typeof planChainBroadcast;
@@ -76,7 +76,7 @@ export interface AllReduceChoice extends AlgorithmChoice {
 }
 
 /** Returns the plan of an all-reduce of `length` elements over `n` ranks. */
-export function allReducePlanner(name: AllReduceName, n: number, length: number): Planner {
+export function allReducePlanner(name: AllReduceName, n: number, length: number): CollectivePlanner {
   const planOf = ALL_REDUCE_PLANS[ALL_REDUCE_CODES[name]]!;
   return (rank) => planOf(rank, n, length);
 }

@@ -120,7 +120,7 @@ export function moveLength({ start, end }: PlanMove): number {
 }
 
 /** Whether all earlier moves are done with elements `start` .. `end`-1. */
-export function areEarlierMovesDone({ before }: MoveProgress, start: number, end: number): boolean {
+export function areEarlierPlanMovesDone({ before }: MoveProgress, start: number, end: number): boolean {
   // A loop, because a callback would be allocated for each frame.
   for (const { move, done } of before) {
     if (move.end > start && move.start < end && move.start + done < Math.min(end, move.end)) return false;

@@ -38,7 +38,7 @@ export function planStepNumbers(plan: CollectivePlan): number[] {
  * Returns the plan of a rank of the group. A rank calls this only for itself, when it issues the
  * op.
  */
-export type Planner = (rank: number) => CollectivePlan;
+export type CollectivePlanner = (rank: number) => CollectivePlan;
 
 /** n+1 numbers: the start of each rank's part in a concatenation, and the total length. */
 export type Displacements = readonly number[];

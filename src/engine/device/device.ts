@@ -10,7 +10,7 @@ import { withinDeadline } from '../../util/deadline.ts';
 import { DeviceError, errorMessageOf } from '../../util/errors.ts';
 import { chooseWebGpuKernels } from '../../gpu/kernels/index.ts';
 import { fastestCpuBackend, hasGpuForWebGL } from '../../util/fallbackBackend.ts';
-import type { KernelChoice } from '../../spec/names.ts';
+import type { GpuKernelChoice } from '../../spec/names.ts';
 import { adapterDisplayName, requestAdapter } from '../../util/gpuAdapter.ts';
 import { observeGpuCommands } from '../../gpu/commands.ts';
 import { prepareGpuForRecording } from '../../gpu/recording.ts';
@@ -86,7 +86,7 @@ const WANTED_FEATURES = ['shader-f16', 'timestamp-query'] as const satisfies rea
 export async function openFastestDevice(
   clock: Clock,
   openWasm: () => Promise<OpenedWasmBackend | null>,
-  kernels: KernelChoice = 'own',
+  kernels: GpuKernelChoice = 'own',
 ): Promise<OpenedDevice> {
   let reason: string;
   try {
@@ -119,7 +119,7 @@ export async function openFastestDevice(
   return { device: { backend: 'cpu', adapter: 'CPU' }, note, check: () => {} };
 }
 
-async function openWebGPU(clock: Clock, kernels: KernelChoice): Promise<OpenedDevice> {
+async function openWebGPU(clock: Clock, kernels: GpuKernelChoice): Promise<OpenedDevice> {
   if (!globalThis.isSecureContext) {
     throw new DeviceError('this page is not a secure context. Open it over https or on localhost.');
   }

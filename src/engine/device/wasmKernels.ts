@@ -7,7 +7,7 @@ import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
 import { LOOK_UP_KERNEL_NAME } from '../../gpu/kernels/embedding.ts';
 import { UsageError } from '../../util/errors.ts';
 import { canRunWasmModule } from '../../wasm/functions.ts';
-import { registerWasmKernels } from '../../wasm/kernels.ts';
+import { registerWasmModuleKernels } from '../../wasm/kernels.ts';
 import {
   floatViewsOf,
   registerWasmKernel,
@@ -28,7 +28,7 @@ export function registerWasmTrainingKernels(): void {
   isRegistered = true;
   registerWasmWindowKernels();
   registerSegmentSum();
-  if (canRunWasmModule()) registerWasmKernels();
+  if (canRunWasmModule()) registerWasmModuleKernels();
   registerLookUp();
   registerPrelu();
   for (const name of ['Sum', 'Mean']) reduceNothing(name);

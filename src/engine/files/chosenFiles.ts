@@ -6,7 +6,7 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { ManifestFile } from '../../spec/fileManifest.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { DataError } from '../../util/errors.ts';
-import { loadCode } from '../loadCode.ts';
+import { loadCodeModule } from '../loadCodeModule.ts';
 import type { RoomMessage } from '../../protocol/control.ts';
 import { SharedFileSlices } from './sharedFileSlices.ts';
 
@@ -59,7 +59,7 @@ export class ChosenFiles {
     const files = this.#files;
     const isLatest = (): boolean => this.#files === files && isCurrent();
     let percent = -1;
-    const { previewFiles } = await loadCode(() => import('../../jobs/index.ts'));
+    const { previewFiles } = await loadCodeModule(() => import('../../jobs/index.ts'));
     const found = await previewFiles(job, files, (loading) => {
       const reached = Math.floor((100 * loading.done) / loading.total);
       if (reached === percent || !isLatest()) return;

@@ -11,7 +11,7 @@ import type { Clock } from '../../util/clock.ts';
 import { asError, DataError, PeergradError } from '../../util/errors.ts';
 import { hashOfArrays } from '../../util/hash.ts';
 import type { SharedFileSlices } from './sharedFileSlices.ts';
-import { wholeFilesOrder, type SliceOrder } from './sliceOrder.ts';
+import { wholeFilesOrder, type FileSliceOrder } from './fileSliceOrder.ts';
 
 /** The largest number of files that a message names. */
 const MOST_NAMED = 4;
@@ -34,7 +34,7 @@ interface FileDistributionOptions {
   clock: Clock;
   emit: (event: EngineEvent) => void;
   /** Determines the order in which the run needs the slices, if this rank has all of them. */
-  orderOf: () => Promise<SliceOrder>;
+  orderOf: () => Promise<FileSliceOrder>;
 }
 
 export class FileDistribution {
@@ -42,7 +42,7 @@ export class FileDistribution {
   /** Names of the members that once had all files. The keys are member ids. */
   readonly #completeMembers = new Map<string, string>();
   /** The order on which ranks have agreed; `null` before they agree. */
-  #order: SliceOrder | null = null;
+  #order: FileSliceOrder | null = null;
   /** The group in which the current generation receives slices while it trains. */
   #background: ProcessGroup | null = null;
 
@@ -102,7 +102,12 @@ export class FileDistribution {
   }
 
   /** Distributes the slices that are not needed to open the data, while the run trains. */
-  #continue(group: ProcessGroup, background: ProcessGroup, members: readonly RosterEntry[], order: SliceOrder): void {
+  #continue(
+    group: ProcessGroup,
+    background: ProcessGroup,
+    members: readonly RosterEntry[],
+    order: FileSliceOrder,
+  ): void {
     const isCurrent = (): boolean => this.#background === background;
     this.#background = background;
     // Every rank learns from its own group that the generation has failed.
@@ -145,7 +150,7 @@ export class FileDistribution {
    * and the newcomer receives all of its slices anyway. If all ranks have all files, the order does
    * not matter.
    */
-  async #agree(group: ProcessGroup, { opensFiles }: { opensFiles: boolean }): Promise<SliceOrder> {
+  async #agree(group: ProcessGroup, { opensFiles }: { opensFiles: boolean }): Promise<FileSliceOrder> {
     const { shared, orderOf } = this.#options;
     const { isWhole } = shared;
     const hash = this.#order && hashOfArrays([this.#order.slices, Uint32Array.of(this.#order.opening)]);
@@ -166,7 +171,7 @@ export class FileDistribution {
     group: ProcessGroup,
     members: readonly RosterEntry[],
     options: Pick<DistributeFilesOptions, 'order' | 'ahead' | 'allowsMissing'>,
-    { emit, needs }: { emit: FileDistributionOptions['emit']; needs?: SliceOrder } = this.#options,
+    { emit, needs }: { emit: FileDistributionOptions['emit']; needs?: FileSliceOrder } = this.#options,
   ): Promise<void> {
     const { shared, clock } = this.#options;
     const total = shared.totalBytes;
@@ -204,6 +209,6 @@ export class FileDistribution {
 }
 
 /** Returns the slices that are needed before the first step. */
-function openingOf({ slices, opening }: SliceOrder): Uint32Array {
+function openingOf({ slices, opening }: FileSliceOrder): Uint32Array {
   return slices.subarray(0, opening);
 }

@@ -7,7 +7,7 @@
  * in the wrong order. Hashes do not stop attackers. An attacker could ruin a run with wrong
  * gradients anyway.
  */
-import type { FilePlace, StoredFile } from '../../jobs/storedFile.ts';
+import type { FilePlace, DataFile } from '../../jobs/dataFile.ts';
 import type { FileSlices } from '../../parallel/data/distributeFiles.ts';
 import { FILE_SLICE_BYTES } from '../../protocol/frame.ts';
 import {
@@ -148,7 +148,7 @@ export class SharedFileSlices implements FileSlices {
    * waits until its slices are here. If they do not arrive, the read rejects with the error of
    * {@link end}.
    */
-  stored(): (StoredFile & { place: Extract<FilePlace, { in: 'shared' }> })[] {
+  stored(): (DataFile & { place: Extract<FilePlace, { in: 'shared' }> })[] {
     return this.manifest.map(({ name, size }, at) => {
       const range = (start: number, end: number): Promise<Blob> => this.#range(at, start, end);
       const has = (start: number, end: number): boolean =>

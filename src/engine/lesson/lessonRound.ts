@@ -108,7 +108,7 @@ export function busiestDirectionBytes({ n, steps }: LessonRound): number[] {
   );
 }
 
-export function isRoundUnderWay({ steps }: LessonRound): boolean {
+export function isLessonRoundUnderWay({ steps }: LessonRound): boolean {
   return steps.length > 0;
 }
 
@@ -154,8 +154,8 @@ export function continueLessonInWorld(
   const left = missingFrom(members, before.members);
   const joined = missingFrom(before.members, members);
   const isSameRing = before.members.slice(0, round.n).every(({ member }, rank) => members[rank]?.member === member);
-  const goesOn = isRoundUnderWay(round) && isSameRing;
-  const isRestarted = isRoundUnderWay(round) && !goesOn;
+  const goesOn = isLessonRoundUnderWay(round) && isSameRing;
+  const isRestarted = isLessonRoundUnderWay(round) && !goesOn;
   const slowed = slow && members.findIndex(({ member }) => member === before.members[slow.rank]!.member);
   return {
     ...{ ...before, version: before.version + 1, members, leader, numbers },
@@ -177,7 +177,10 @@ function beginRound(number: number, mode: LessonAlgorithm, numbers: readonly num
   return { number, mode, n, own, held: own, steps: [] };
 }
 
-/** Returns the state after an order. Orders to take steps are handled by {@link stateAfterStep}. */
+/**
+ * Returns the state after an order. Orders to take steps are handled by {@link
+ * lessonStateAfterStep}.
+ */
 export function applyLessonCommand(before: LessonState, order: Exclude<LessonCommand, { type: 'steps' }>): LessonState {
   const state = { ...before, version: before.version + 1 };
   const { round, numbers, members } = state;
@@ -190,7 +193,7 @@ export function applyLessonCommand(before: LessonState, order: Exclude<LessonCom
       return {
         ...state,
         numbers: edited,
-        round: isRoundUnderWay(round) ? round : beginRound(round.number, round.mode, edited),
+        round: isLessonRoundUnderWay(round) ? round : beginRound(round.number, round.mode, edited),
       };
     }
     case 'begin':
@@ -207,7 +210,7 @@ export function applyLessonCommand(before: LessonState, order: Exclude<LessonCom
 }
 
 /** Returns the state after one more step. `held` has each rank's numbers after the step. */
-export function stateAfterStep(before: LessonState, step: LessonStep, held: readonly number[][]): LessonState {
+export function lessonStateAfterStep(before: LessonState, step: LessonStep, held: readonly number[][]): LessonState {
   const { n, mode, steps } = before.round;
   const round = { ...before.round, held: [...held], steps: [...steps, step] };
   const state = { ...before, version: before.version + 1, round, change: null };

@@ -5,7 +5,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { lessonNumbersPerRank, type LessonState } from '../../protocol/lesson.ts';
 import type { Clock } from '../../util/clock.ts';
-import { lessonRoundMs, lessonMovesAt, roundStepCount, stateAfterStep } from './lessonRound.ts';
+import { lessonRoundMs, lessonMovesAt, roundStepCount, lessonStateAfterStep } from './lessonRound.ts';
 
 interface StepsOptions {
   group: ProcessGroup;
@@ -74,7 +74,7 @@ export async function takeLessonSteps(options: StepsOptions): Promise<void> {
     const all = await group.allGather(Float64Array.of(...facts, ...numbers), { timeoutMs });
     const ranks = all.slice(0, n);
     const byRank = (fact: number): number[] => ranks.map((report) => report[fact]!);
-    current = stateAfterStep(
+    current = lessonStateAfterStep(
       current,
       { startedAt: byRank(0), endedAt: byRank(1), sentBytes: byRank(2), receivedBytes: byRank(3) },
       ranks.map((report) => Array.from(report.subarray(FACTS))),

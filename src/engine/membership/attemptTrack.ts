@@ -6,7 +6,7 @@
 import type { LinkSignal } from '../../protocol/linkSignal.ts';
 import type { Link } from '../../transport/link.ts';
 import type { PeerAttempt } from '../../transport/peerLink.ts';
-import type { SharedLink } from '../../transport/sharedLink.ts';
+import type { LinkAcrossGenerations } from '../../transport/linkAcrossGenerations.ts';
 
 /**
  * Deadline in milliseconds for one attempt. It is long enough for slow Wi-Fi, on which ICE takes
@@ -19,7 +19,7 @@ const BACKOFF_MS = 250;
 
 /** An open connection, and the view of it for one generation. */
 export interface OpenedConnection {
-  readonly shared: SharedLink;
+  readonly shared: LinkAcrossGenerations;
   readonly view: Link;
 }
 

@@ -8,7 +8,7 @@
  */
 import { performHandshake, type HelloMessage } from '../../transport/handshake.ts';
 import type { Link } from '../../transport/link.ts';
-import type { SharedLink } from '../../transport/sharedLink.ts';
+import type { LinkAcrossGenerations } from '../../transport/linkAcrossGenerations.ts';
 import type { Clock } from '../../util/clock.ts';
 import { errorMessageOf, PeerGoneError } from '../../util/errors.ts';
 import type { OpenedConnection } from './attemptTrack.ts';
@@ -68,7 +68,7 @@ export class ConnectionReuse {
       return this.#used;
     }
     const pending = new Set<Promise<void>>();
-    const greet = (shared: SharedLink): void => {
+    const greet = (shared: LinkAcrossGenerations): void => {
       const greeting = this.#greet(shared).finally(() => pending.delete(greeting));
       pending.add(greeting);
     };
@@ -92,7 +92,7 @@ export class ConnectionReuse {
     for (const link of this.#greeting) link.close();
   }
 
-  async #greet(shared: SharedLink): Promise<void> {
+  async #greet(shared: LinkAcrossGenerations): Promise<void> {
     if (this.#isCancelled || this.#used !== null) return;
     const { pool, self, peer, clock, onfailure } = this.#options;
     const kind = pool.kindOf(shared);
@@ -119,7 +119,7 @@ export class ConnectionReuse {
   }
 
   /** Returns a function that returns whether other frames have moved since its previous call. */
-  #watch(shared: SharedLink): () => boolean {
+  #watch(shared: LinkAcrossGenerations): () => boolean {
     const { clock } = this.#options;
     const bytes = (): number => shared.traffic.sent + shared.traffic.received;
     let before = bytes();

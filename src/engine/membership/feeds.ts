@@ -7,7 +7,7 @@ import type { ServerMessage } from '../../protocol/control.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
 import { localRankOf } from '../../protocol/seating.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import type { SharedLink } from '../../transport/sharedLink.ts';
+import type { LinkAcrossGenerations } from '../../transport/linkAcrossGenerations.ts';
 import { PeerGoneError } from '../../util/errors.ts';
 import type { Generation } from './generation.ts';
 import type { GenerationLinks, GenerationLinksOptions } from './generationLinks.ts';
@@ -116,7 +116,7 @@ export class StateFeeds {
   }
 
   /** Call it when a connection to a member is lost. */
-  lost(member: string, connection: SharedLink): void {
+  lost(member: string, connection: LinkAcrossGenerations): void {
     for (const { members, rank, links, abort } of this.#live.values()) {
       const peer = 1 - rank;
       if (members[peer]!.member !== member || links.usesAnother(peer, connection)) continue;

@@ -27,7 +27,7 @@ import { SERVER_LINK_PATH } from '../../protocol/serverLink.ts';
 import { waitForFirstFrame, performHandshake } from '../../transport/handshake.ts';
 import type { Link } from '../../transport/link.ts';
 import type { PeerAttempt } from '../../transport/peerLink.ts';
-import { SharedLink } from '../../transport/sharedLink.ts';
+import { LinkAcrossGenerations } from '../../transport/linkAcrossGenerations.ts';
 import { createDebugLog } from '../../util/debugLog.ts';
 import { deferred } from '../../util/deferred.ts';
 import { errorMessageOf, PeerGoneError, TimeoutError } from '../../util/errors.ts';
@@ -61,12 +61,12 @@ export const ON_DEMAND_TIMEOUT_FACTOR = 4;
  * late and then connect quickly. If an end computes or loads when the time is over, the same time
  * is added, but only once, because ranks of a run that grows compute all the time.
  */
-export const SERVER_ATTEMPT_DELAY_MS = 3_000;
+export const SERVER_LINK_ATTEMPT_DELAY_MS = 3_000;
 /**
- * Used instead of {@link SERVER_ATTEMPT_DELAY_MS} if there is a TURN server. It is longer, because
- * a TURN relay is preferred.
+ * Used instead of {@link SERVER_LINK_ATTEMPT_DELAY_MS} if there is a TURN server. It is longer,
+ * because a TURN relay is preferred.
  */
-export const SERVER_ATTEMPT_DELAY_WITH_TURN_MS = 8_000;
+export const SERVER_LINK_ATTEMPT_DELAY_WITH_TURN_MS = 8_000;
 /**
  * Milliseconds by which a direct attempt begins before the first attempt through the server if the
  * pair has needed the server before, or its direct connection no longer works. The direct attempt
@@ -117,7 +117,7 @@ export class GenerationLink {
   readonly #earlier: ConnectionReuse;
   #reusing: Promise<boolean> | null = null;
   /** The connection over which the two ranks are linked; `null` until the handshake is over. */
-  #connection: SharedLink | null = null;
+  #connection: LinkAcrossGenerations | null = null;
   /** The link; `null` until it is open. */
   #opened: Link | null = null;
   /** Whether a connection through the server may replace the direct one, which may have stalled. */
@@ -235,7 +235,7 @@ export class GenerationLink {
   }
 
   /** The connection over which the two ranks are linked; `null` until they are. */
-  get connection(): SharedLink | null {
+  get connection(): LinkAcrossGenerations | null {
     return this.#connection;
   }
 
@@ -392,8 +392,8 @@ export class GenerationLink {
     if (this.#options.isFixed && !this.#prefersRelay) return;
     if (this.#cancelServerTimer !== null || this.#server.latest !== null) return;
     this.#beginServerAfter(
-      this.#prefersRelay ? SERVER_ATTEMPT_DELAY_WITH_TURN_MS : SERVER_ATTEMPT_DELAY_MS,
-      SERVER_ATTEMPT_DELAY_MS,
+      this.#prefersRelay ? SERVER_LINK_ATTEMPT_DELAY_WITH_TURN_MS : SERVER_LINK_ATTEMPT_DELAY_MS,
+      SERVER_LINK_ATTEMPT_DELAY_MS,
     );
   }
 
@@ -488,7 +488,7 @@ export class GenerationLink {
       cancelLinkAttempt(attempt);
     });
     try {
-      const shared = new SharedLink(await attempt.peer.link);
+      const shared = new LinkAcrossGenerations(await attempt.peer.link);
       if (attempt.isCancelled) {
         shared.close();
         throw new PeerGoneError('The attempt was cancelled.');

@@ -9,7 +9,7 @@ import { leftNeighbourOf, rightNeighbourOf } from '../../collectives/plans/ringP
 import type { IceServer, ServerLine, ServerMessage } from '../../protocol/control.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
 import type { Link } from '../../transport/link.ts';
-import type { SharedLink } from '../../transport/sharedLink.ts';
+import type { LinkAcrossGenerations } from '../../transport/linkAcrossGenerations.ts';
 import type { Clock } from '../../util/clock.ts';
 import { createDebugLog } from '../../util/debugLog.ts';
 import { deferred } from '../../util/deferred.ts';
@@ -162,7 +162,7 @@ export class GenerationLinks {
   }
 
   /** Whether the link to a rank uses, or can use, a connection other than this one. */
-  usesAnother(peer: number, connection: SharedLink): boolean {
+  usesAnother(peer: number, connection: LinkAcrossGenerations): boolean {
     const used = this.#links.get(peer)?.connection ?? null;
     return used === null ? this.#options.pool.has(this.#options.members[peer]!.member) : used !== connection;
   }

@@ -5,9 +5,9 @@
 import type { ClientMessage } from '../../protocol/control.ts';
 import type { Pulse } from '../../protocol/room.ts';
 import {
-  FIRST_TASK_LIMIT_MS,
+  FIRST_THREAD_TASK_LIMIT_MS,
   type ActivityReport,
-  LINE_DELAY_BYTES,
+  MAX_LINE_DELAY_BYTES,
   MAX_LINE_DELAY_MS,
   pulseOfActiveRank,
 } from '../../util/activity.ts';
@@ -84,13 +84,14 @@ export class Heartbeats {
 
   /**
    * Whether the server's answers may be late only because the line is busy with the links' data.
-   * Links must have moved bytes recently, but fewer than {@link LINE_DELAY_BYTES} since the first
-   * heartbeat without an answer. A fast line soon moves more, and then no longer counts as busy.
+   * Links must have moved bytes recently, but fewer than {@link MAX_LINE_DELAY_BYTES} since the
+   * first heartbeat without an answer. A fast line soon moves more, and then no longer counts as
+   * busy.
    */
   get #isLineBusy(): boolean {
     return (
       this.#still < MAX_UNANSWERED &&
-      this.#bytes - this.#bytesBefore < LINE_DELAY_BYTES &&
+      this.#bytes - this.#bytesBefore < MAX_LINE_DELAY_BYTES &&
       this.#unanswered * this.#intervalMs < MAX_LINE_DELAY_MS
     );
   }
@@ -124,7 +125,7 @@ export class ThreadWatch {
     task: '',
     progress: 0,
     ms: 0,
-    limitMs: FIRST_TASK_LIMIT_MS,
+    limitMs: FIRST_THREAD_TASK_LIMIT_MS,
     awaits: [],
     bytes: 0,
     lateMs: 0,

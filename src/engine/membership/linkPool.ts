@@ -5,7 +5,7 @@
  * A member has one connection. If it goes through the server, the pool may also keep a direct
  * connection, which the next generation uses instead.
  */
-import type { SharedLink } from '../../transport/sharedLink.ts';
+import type { LinkAcrossGenerations } from '../../transport/linkAcrossGenerations.ts';
 import { NO_LINK_TRAFFIC, type LinkTraffic } from '../../util/activity.ts';
 import { PeerGoneError } from '../../util/errors.ts';
 
@@ -14,26 +14,26 @@ export type ConnectionKind = 'direct' | 'relayed' | 'served';
 
 /** A direct connection that the next generation uses. */
 export interface KeptConnection {
-  readonly link: SharedLink;
+  readonly link: LinkAcrossGenerations;
   readonly kind: ConnectionKind;
   /** Whether this end decides over which connection the next generation links the two ranks. */
   readonly decides: boolean;
 }
 
 /** Called when a connection closes, unless this rank has closed it. */
-export type OnConnectionLost = (member: string, error: Error | null, link: SharedLink) => void;
+export type OnConnectionLost = (member: string, error: Error | null, link: LinkAcrossGenerations) => void;
 
 export class LinkPool {
-  readonly #links = new Map<string, SharedLink>();
+  readonly #links = new Map<string, LinkAcrossGenerations>();
   readonly #kept = new Map<string, KeptConnection>();
   /**
    * Connections that were replaced, with their members. The previous generation still uses them.
    */
-  readonly #replaced = new Map<SharedLink, string>();
-  readonly #kinds = new WeakMap<SharedLink, ConnectionKind>();
+  readonly #replaced = new Map<LinkAcrossGenerations, string>();
+  readonly #kinds = new WeakMap<LinkAcrossGenerations, ConnectionKind>();
   readonly #watchers = new Set<(member: string, kept: KeptConnection) => void>();
   /** Connections that {@link check} asks at the moment. */
-  readonly #asked = new Set<SharedLink>();
+  readonly #asked = new Set<LinkAcrossGenerations>();
   /** Bytes of connections that the pool no longer has. */
   #past: LinkTraffic = NO_LINK_TRAFFIC;
   readonly #onlost: OnConnectionLost;
@@ -43,7 +43,7 @@ export class LinkPool {
     this.#onlost = onlost;
   }
 
-  get(member: string): SharedLink | null {
+  get(member: string): LinkAcrossGenerations | null {
     return this.#links.get(member) ?? null;
   }
 
@@ -72,7 +72,7 @@ export class LinkPool {
   }
 
   /** Returns the kind of a connection that the pool has or had. */
-  kindOf(link: SharedLink): ConnectionKind {
+  kindOf(link: LinkAcrossGenerations): ConnectionKind {
     return this.#kinds.get(link) ?? 'direct';
   }
 
@@ -87,7 +87,7 @@ export class LinkPool {
   /**
    * Adds a connection. It replaces an earlier connection to the same member, also one that is kept.
    */
-  put(member: string, link: SharedLink, kind: ConnectionKind = 'direct'): void {
+  put(member: string, link: LinkAcrossGenerations, kind: ConnectionKind = 'direct'): void {
     for (const earlier of [this.#links.get(member), this.#kept.get(member)?.link]) {
       if (earlier !== undefined) this.drop(member, earlier);
     }
@@ -141,7 +141,7 @@ export class LinkPool {
    * Replaces a stalled connection to a member by one through the server. The stalled connection is
    * closed with `why`, and counts as lost.
    */
-  replaceStalled(member: string, link: SharedLink, why: Error): void {
+  replaceStalled(member: string, link: LinkAcrossGenerations, why: Error): void {
     const stalled = this.#links.get(member);
     if (stalled !== undefined) this.#replaced.set(stalled, member);
     this.#links.set(member, link);
@@ -156,7 +156,7 @@ export class LinkPool {
    * @param isLate resolves with whether the other end may answer later.
    */
   async check(ms: number, isLate: (member: string) => Promise<boolean>): Promise<void> {
-    const check = async (member: string, link: SharedLink): Promise<void> => {
+    const check = async (member: string, link: LinkAcrossGenerations): Promise<void> => {
       this.#asked.add(link);
       while (!(await link.answers(ms))) {
         if (await isLate(member)) continue;
@@ -170,7 +170,7 @@ export class LinkPool {
   }
 
   /** Closes all connections to a member, or only `link`. */
-  drop(member: string, link?: SharedLink): void {
+  drop(member: string, link?: LinkAcrossGenerations): void {
     for (const one of this.#allTo(member)) {
       if (link !== undefined && one !== link) continue;
       this.#forget(member, one);
@@ -185,7 +185,7 @@ export class LinkPool {
     for (const member of all) if (!members.has(member)) this.drop(member);
   }
 
-  #watch(member: string, link: SharedLink, kind: ConnectionKind): void {
+  #watch(member: string, link: LinkAcrossGenerations, kind: ConnectionKind): void {
     this.#kinds.set(link, kind);
     link.onclose = (error) => {
       if (!this.#allTo(member).includes(link)) return;
@@ -195,13 +195,13 @@ export class LinkPool {
     };
   }
 
-  #allTo(member: string): SharedLink[] {
+  #allTo(member: string): LinkAcrossGenerations[] {
     const replaced = [...this.#replaced].flatMap(([link, other]) => (other === member ? [link] : []));
     const current = [this.#links.get(member), this.#kept.get(member)?.link];
     return [...current.filter((link) => link !== undefined), ...replaced];
   }
 
-  #forget(member: string, link: SharedLink): void {
+  #forget(member: string, link: LinkAcrossGenerations): void {
     if (this.#links.get(member) === link) this.#links.delete(member);
     if (this.#kept.get(member)?.link === link) this.#kept.delete(member);
     this.#replaced.delete(link);

@@ -8,7 +8,7 @@
  */
 import { isPeerSignal, type PeerSignal } from '../../protocol/linkSignal.ts';
 import type { RequestTabPort } from '../../transport/broker.ts';
-import { openChannelLink, type LinkConnections } from '../../transport/channelLink.ts';
+import { openChannelLink, type WebRtcConnections } from '../../transport/channelLink.ts';
 import { UNKNOWN_LINK_DESCRIPTION, type Link, type RouteDescription } from '../../transport/link.ts';
 import type { PeerAttempt, PeerConnection, PeerConnectOptions } from '../../transport/peerLink.ts';
 import { bridgeLink, createPortLink } from '../../transport/portLink.ts';
@@ -17,7 +17,7 @@ import { errorMessageOf, PeerGoneError } from '../../util/errors.ts';
 import type { PeerConnector } from './generationLinkOptions.ts';
 
 /** The worker's requests to the page. `id` identifies an attempt. */
-export type RelayRequest =
+export type PeerRelayRequest =
   | ({ type: 'peer-connect'; id: number } & Omit<PeerConnectOptions, 'onsignal'>)
   | { type: 'peer-signal'; id: number; signal: PeerSignal }
   | { type: 'peer-port'; id: number; key: string }
@@ -25,7 +25,7 @@ export type RelayRequest =
   | { type: 'peer-close'; id: number };
 
 /** The page's replies. */
-export type RelayReply =
+export type PeerRelayReply =
   | { type: 'peer-signal'; id: number; signal: PeerSignal }
   /**
    * The connection's data channel, before the connection is open. Later replies to this attempt are
@@ -46,12 +46,12 @@ export type RelayReply =
  * Creates the worker's end: a {@link PeerConnector} whose connections exist on the page, and a
  * {@link TabConnector} that uses the page.
  */
-export function createRelayedConnector(post: (request: RelayRequest) => void): {
+export function createRelayedConnector(post: (request: PeerRelayRequest) => void): {
   connect: PeerConnector;
   requestTabPort: RequestTabPort;
-  receive: (reply: RelayReply) => void;
+  receive: (reply: PeerRelayReply) => void;
 } {
-  const listeners = new Map<number, (reply: RelayReply) => void>();
+  const listeners = new Map<number, (reply: PeerRelayReply) => void>();
   let lastId = 0;
   return {
     connect({ onsignal, ...options }): PeerAttempt {
@@ -60,7 +60,7 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
       const describing: Deferred<RouteDescription>[] = [];
       let isOpening = false;
       let isGone = false;
-      const connection: LinkConnections = {
+      const connection: WebRtcConnections = {
         onclose: link.reject,
         onchannel: null,
         describe() {
@@ -120,21 +120,21 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
 export class PeerRelayHost {
   readonly #openConnection: (options: PeerConnectOptions) => PeerConnection;
   readonly #requestTabPort: RequestTabPort;
-  readonly #reply: (reply: RelayReply, transfer: Transferable[]) => void;
+  readonly #reply: (reply: PeerRelayReply, transfer: Transferable[]) => void;
   readonly #attempts = new Map<number, Pick<PeerConnection, 'signal' | 'describe' | 'close'>>();
 
   /** @param reply sends a message to the worker. Throws if an object cannot be transferred. */
   constructor(
     openConnection: (options: PeerConnectOptions) => PeerConnection,
     requestTabPort: RequestTabPort,
-    reply: (reply: RelayReply, transfer: Transferable[]) => void,
+    reply: (reply: PeerRelayReply, transfer: Transferable[]) => void,
   ) {
     this.#openConnection = openConnection;
     this.#requestTabPort = requestTabPort;
     this.#reply = reply;
   }
 
-  receive(request: RelayRequest): void {
+  receive(request: PeerRelayRequest): void {
     const { id } = request;
     switch (request.type) {
       case 'peer-connect':
@@ -170,7 +170,12 @@ export class PeerRelayHost {
     this.#attempts.clear();
   }
 
-  #connect({ id, initiator, iceServers, iceTransportPolicy }: Extract<RelayRequest, { type: 'peer-connect' }>): void {
+  #connect({
+    id,
+    initiator,
+    iceServers,
+    iceTransportPolicy,
+  }: Extract<PeerRelayRequest, { type: 'peer-connect' }>): void {
     const onsignal = (signal: PeerSignal): void => this.#reply({ type: 'peer-signal', id, signal }, []);
     let connection: PeerConnection;
     try {

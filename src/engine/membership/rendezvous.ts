@@ -9,7 +9,7 @@ import type { RosterEntry } from '../../protocol/room.ts';
 import { isPulseWorking } from '../../util/activity.ts';
 import { isElasticJob, type TransportName } from '../../spec/job.ts';
 import { localRankOf } from '../../protocol/seating.ts';
-import type { SharedLink } from '../../transport/sharedLink.ts';
+import type { LinkAcrossGenerations } from '../../transport/linkAcrossGenerations.ts';
 import { createDebugLog } from '../../util/debugLog.ts';
 import { asError, PeerGoneError, PeergradError } from '../../util/errors.ts';
 import { failureEventOf } from './failureEvent.ts';
@@ -407,7 +407,7 @@ export class Rendezvous {
     return this.#lastRoom !== null && (this.#lastRoom.nodes === null || !isElasticJob(this.#lastRoom.job));
   }
 
-  #onLinkLost(member: string, error: Error | null, connection: SharedLink): void {
+  #onLinkLost(member: string, error: Error | null, connection: LinkAcrossGenerations): void {
     this.#feeds.lost(member, connection);
     log(() => `Member ${this.#membership.member} has lost the connection to ${member}: ${error?.message ?? 'closed'}`);
     for (const [generation, { members, links }] of this.#live) {

@@ -5,10 +5,10 @@ import { rightNeighbourOf } from '../../collectives/plans/ringPlan.ts';
 import type { ServedPairs } from '../../protocol/control.ts';
 import { ReduceOp } from '../../protocol/frame.ts';
 import { isServedRoute, type LinkRoute } from '../../protocol/runEvents.ts';
-import type { TransportCounts } from '../../protocol/runResult.ts';
+import type { RingLinkCounts } from '../../protocol/runResult.ts';
 
 /** Counts the links between ring neighbours, over all ranks. Every rank must call it. */
-export async function countTransports(group: ProcessGroup): Promise<TransportCounts> {
+export async function countTransports(group: ProcessGroup): Promise<RingLinkCounts> {
   const { rank, worldSize } = group;
   // Each rank counts the link to its right neighbour. In a world of two, both ranks have the same
   // link, and rank 0 counts it.
@@ -25,7 +25,7 @@ export async function countTransports(group: ProcessGroup): Promise<TransportCou
  * Returns the ring's links through the server. Every rank must call it. Ranks may know different
  * rates if the server has restarted, so they agree on the lowest.
  */
-export async function servedPairsOf(group: ProcessGroup, { server }: TransportCounts): Promise<ServedPairs> {
+export async function servedPairsOf(group: ProcessGroup, { server }: RingLinkCounts): Promise<ServedPairs> {
   if (server === 0) return NO_SERVED_PAIRS;
   const { areAll = false, bytesPerSecond = Infinity } = group.serverLine ?? {};
   const own = Float64Array.of(Number(areAll), bytesPerSecond);
@@ -33,7 +33,7 @@ export async function servedPairsOf(group: ProcessGroup, { server }: TransportCo
   return { pairs: server, areAll: all === 1, bytesPerSecond: least! };
 }
 
-function kindOf(route: LinkRoute): keyof TransportCounts {
+function kindOf(route: LinkRoute): keyof RingLinkCounts {
   if (route === 'memory') return 'memory';
   return isServedRoute(route) ? 'server' : 'webrtc';
 }

@@ -11,7 +11,7 @@ import type { QueryAnswerer } from '../tasks/inspection.ts';
 import { runStateToCheckpoint, type RunCheckpointMetadata } from '../storage/runCheckpoint.ts';
 import type { RunState } from '../storage/runState.ts';
 import { modelWeightsMetadata } from './modelWeightsMetadata.ts';
-import { readModelTensors } from './modelWeights.ts';
+import { readModelWeights } from './modelWeights.ts';
 
 /** Copies of a model's weights after `steps` steps. */
 export interface ModelWeightsCopy {
@@ -96,8 +96,8 @@ async function weightsFile(
 
 /** Copies the model's current weights. @throws (rejects) DeviceError if the GPU is lost. */
 export async function copyModelWeights({ model, progress }: QueryAnswerer): Promise<ModelWeightsCopy> {
-  // `readModelTensors` starts to read before the first await, so the weights belong to exactly this
+  // `readModelWeights` starts to read before the first await, so the weights belong to exactly this
   // state.
   const { steps, stateHash } = progress();
-  return { tensors: await readModelTensors(model.jobModel), steps, stateHash };
+  return { tensors: await readModelWeights(model.jobModel), steps, stateHash };
 }

@@ -1,7 +1,7 @@
 /** Answers the page's queries about the model, one after the other. */
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
-import { loadCode } from '../loadCode.ts';
+import { loadCodeModule } from '../loadCodeModule.ts';
 import type { ResumableRun, TrainedModel } from './modelFiles.ts';
 import type { PipelineOutputs } from './pipelineOutputs.ts';
 
@@ -42,7 +42,7 @@ export class ModelQueries {
   }
 
   async #answer(query: ModelQuery): Promise<EngineEvent> {
-    const [{ exportModel }, { answerModelQuery }] = await loadCode(() =>
+    const [{ exportModel }, { answerModelQuery }] = await loadCodeModule(() =>
       Promise.all([import('./modelFiles.ts'), import('../tasks/inspection.ts')]),
     );
     const { model } = this.#run;

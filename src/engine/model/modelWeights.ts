@@ -12,7 +12,7 @@ import { readVariables } from '../../parallel/backward/flatten.ts';
  *
  * @throws (rejects) DeviceError if the GPU is lost.
  */
-export async function readModelTensors({ names, variables }: Omit<SavableModel, 'topology'>): Promise<NamedTensor[]> {
+export async function readModelWeights({ names, variables }: Omit<SavableModel, 'topology'>): Promise<NamedTensor[]> {
   const { slots, size } = createFlatLayout(variables.map((variable) => variable.size));
   const flat = new Float32Array(size);
   await readVariables(variables, slots, flat);

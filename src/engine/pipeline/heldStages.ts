@@ -10,7 +10,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { layersOfStage } from '../../parallel/pipeline/cutLayers.ts';
 import { moveLayers, planLayerMoves, type LayerMove } from '../../parallel/pipeline/layerMoves.ts';
-import { withPieceProgress, type LayerStateSource, type ReadPiece } from '../../parallel/pipeline/layerState.ts';
+import { withPieceProgress, type LayerStateSource, type ReadStatePiece } from '../../parallel/pipeline/layerState.ts';
 import { stagesOfRank } from '../../parallel/pipeline/schedules.ts';
 import type { StageMirror } from '../../parallel/pipeline/stageMirror.ts';
 import type { StepCommit } from '../../parallel/pipeline/stageParameters.ts';
@@ -182,7 +182,7 @@ export class HeldStages {
     const next: Held = { stage, mirror: null };
     try {
       const sourceOf = (layer: number): LayerStateSource => this.#sources.find(({ layers }) => layers.includes(layer))!;
-      const load = (layer: number, read: ReadPiece): Promise<void> =>
+      const load = (layer: number, read: ReadStatePiece): Promise<void> =>
         stage!.stage.load(layer, withPieceProgress(read, onprogress), scalars!);
       const isInitial = scalars === null && !(await initialize());
       if (scalars !== null) await moveLayers(group, moves, sourceOf, load);

@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { PipelineStage } from '../../parallel/pipeline/pipelineStage.ts';
 import { planForwardOnly, runStagePasses } from '../../parallel/pipeline/runStagePasses.ts';
-import type { PipelinePlan, TimedPass } from '../../parallel/pipeline/schedules.ts';
+import type { PipelinePlan, TimedStagePass } from '../../parallel/pipeline/schedules.ts';
 import type { StepCommit } from '../../parallel/pipeline/stageParameters.ts';
 import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
 import { isCollectiveCodec } from '../../spec/codecs.ts';
@@ -30,7 +30,7 @@ export interface StageStepResult {
   /** The sum of the squares of this stage's gradient. */
   squares: number;
   /** The passes of this rank, timed by its clock. */
-  passes: readonly TimedPass[];
+  passes: readonly TimedStagePass[];
   /** Milliseconds until the samples were read. */
   data: number;
 }

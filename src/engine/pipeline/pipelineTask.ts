@@ -5,7 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import {
   createAugmentation,
-  classificationMetrics,
+  extraClassificationMetrics,
   loadCorpus,
   layersOfChainModel,
   loadData,
@@ -95,12 +95,15 @@ export async function loadPipelineTask(
   vocabulary: Vocabulary | null = null,
 ): Promise<PipelineTask> {
   if (job.job === 'gpt') {
-    return gptPipelineTask(job, await loadCorpus(job, options, vocabulary));
+    return createGptPipelineTask(job, await loadCorpus(job, options, vocabulary));
   }
-  return samplesPipelineTask(job, await loadData(job, options));
+  return createSamplesPipelineTask(job, await loadData(job, options));
 }
 
-export function samplesPipelineTask(job: JobSpec, { train, test }: { train: Dataset; test: Dataset }): PipelineTask {
+export function createSamplesPipelineTask(
+  job: JobSpec,
+  { train, test }: { train: Dataset; test: Dataset },
+): PipelineTask {
   const scores = createJobScores(job, test);
   const { dropout } = layersOfChainModel(job, train);
   const augment = createAugmentation(job.augment, train.inputShape, job.seed);
@@ -142,10 +145,10 @@ export function samplesPipelineTask(job: JobSpec, { train, test }: { train: Data
   };
 }
 
-export function gptPipelineTask(job: JobSpec, { tokenizer, train, test, bigramLoss }: Corpus): PipelineTask {
+export function createGptPipelineTask(job: JobSpec, { tokenizer, train, test, bigramLoss }: Corpus): PipelineTask {
   const { dropout } = job.gpt;
   const size = gptNetworkSize(job.gpt, tokenizer.size);
-  const score = classificationMetrics(job);
+  const score = extraClassificationMetrics(job);
   return {
     ...windowTaskFields({ train, test }, score),
     text: { tokenizer, size, bigramLoss },

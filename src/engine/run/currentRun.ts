@@ -12,13 +12,13 @@ import type { ThreadActivity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { unlessAborted } from '../../util/deadline.ts';
 import { RunOverError } from '../../util/errors.ts';
-import type { KernelChoice } from '../../spec/names.ts';
+import type { GpuKernelChoice } from '../../spec/names.ts';
 import type { OpenedDevice } from '../device/device.ts';
 import type { ChosenFiles } from '../files/chosenFiles.ts';
 import type { ResumableRun, TrainedModel } from '../model/modelFiles.ts';
 import type { RunOrigin } from '../model/origin.ts';
 import { LessonRun } from '../lesson/lesson.ts';
-import { loadCode } from '../loadCode.ts';
+import { loadCodeModule } from '../loadCodeModule.ts';
 import type { RankStateReport } from '../membership/membership.ts';
 import type { Generation } from '../membership/generation.ts';
 import type { ReadyRank } from '../membership/readyAnnouncer.ts';
@@ -39,7 +39,7 @@ const LESSON_DEVICE: ReportedDevice = { backend: 'cpu', adapter: 'no GPU needed'
 /** Milliseconds between two messages that say how much of the state this tab has received. */
 const RECEIVED_EVERY_MS = 5_000;
 
-const loadRun = async (): Promise<typeof Run> => (await loadCode(() => import('./run.ts'))).Run;
+const loadRun = async (): Promise<typeof Run> => (await loadCodeModule(() => import('./run.ts'))).Run;
 
 type RunPart = Run | LessonRun;
 
@@ -68,7 +68,7 @@ export interface CurrentRunOptions {
   activity: ThreadActivity;
   /** Returns milliseconds since 1970. */
   today: () => number;
-  openDevice: (clock: Clock, kernels: KernelChoice) => Promise<OpenedDevice>;
+  openDevice: (clock: Clock, kernels: GpuKernelChoice) => Promise<OpenedDevice>;
   openCheckpoints: () => Promise<Checkpoints>;
   whileAlone: typeof runUnlessOtherTabDoes;
   /** The URL to which relative data URLs refer. */
@@ -76,7 +76,7 @@ export interface CurrentRunOptions {
   files: ChosenFiles;
   place: () => TabIdentity;
   isHidden: () => boolean;
-  kernels: () => KernelChoice;
+  kernels: () => GpuKernelChoice;
   emit: (event: EngineEvent) => void;
   send: (message: Extract<ClientMessage, { type: 'slow' | 'receiving' | 'spectator-update' }>) => void;
 }

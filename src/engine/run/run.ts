@@ -17,7 +17,7 @@ import { unlessAborted } from '../../util/deadline.ts';
 import { UsageError } from '../../util/errors.ts';
 import { hashOfArrays } from '../../util/hash.ts';
 import { FileDistribution } from '../files/fileDistribution.ts';
-import { determineSliceOrder } from '../files/sliceOrder.ts';
+import { determineFileSliceOrder } from '../files/fileSliceOrder.ts';
 import { emitNeighbourLinks, runInGenerationGroup, openRunGroup, type Generation } from '../membership/generation.ts';
 import type { RankStateReport } from '../membership/membership.ts';
 import { countTransports } from '../membership/transport.ts';
@@ -89,7 +89,7 @@ export class Run {
         orderOf: () => {
           const reached = this.#built?.rank.progress.now ?? this.#from?.progress;
           return options.activity.during('order the files', () =>
-            determineSliceOrder(shared, job, this.worldSize, reached),
+            determineFileSliceOrder(shared, job, this.worldSize, reached),
           );
         },
       });

@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import {
-  classificationMetrics,
+  extraClassificationMetrics,
   gptDropoutPlaceCount,
   GptNetwork,
   gptNetworkSize,
@@ -36,7 +36,7 @@ export function createGptTask(
   const { dropout } = job.gpt;
   const network = new GptNetwork(gptNetworkSize(job.gpt, tokenizer.size), job.seed);
   const author = new TextGenerator(network, tokenizer, { prompt: job.gpt.prompt, seed: job.seed, bigramLoss });
-  const score = classificationMetrics(job);
+  const score = extraClassificationMetrics(job);
   const testBatch = new TokenWindowBatch(test, Math.min(EVALUATION_BATCH, test.size));
   return {
     queryModel: author,

@@ -1,14 +1,14 @@
 /** Loss and scores of a job's samples, from the logits of its model. */
 import type * as tf from '@tensorflow/tfjs';
 import {
-  regressionMetrics,
+  extraRegressionMetrics,
   regressionSums,
-  classificationMetrics,
+  extraClassificationMetrics,
   countLabelsInTopK,
   countConfusion,
   countCorrect,
   TOP_CLASS_COUNT,
-  lossSumOf,
+  lossSumFunctionOf,
   type Dataset,
   type HeldOutMetrics,
 } from '../../jobs/index.ts';
@@ -37,8 +37,8 @@ export interface JobScores {
 
 export function createJobScores(job: JobSpec, { labelUnit, classes, classNames }: Dataset): JobScores {
   const names = labelUnit === undefined ? confusionClassNames(classes, classNames) : undefined;
-  const lossSum = lossSumOf(lossNameOfJob(job, labelUnit === undefined ? 'classification' : 'regression'));
-  const metrics = labelUnit === undefined ? classificationMetrics(job) : regressionMetrics(job, labelUnit);
+  const lossSum = lossSumFunctionOf(lossNameOfJob(job, labelUnit === undefined ? 'classification' : 'regression'));
+  const metrics = labelUnit === undefined ? extraClassificationMetrics(job) : extraRegressionMetrics(job, labelUnit);
   return {
     classifies: labelUnit === undefined,
     classes: names,

@@ -19,7 +19,7 @@ import {
   type DueEvaluation,
 } from '../tasks/evaluation.ts';
 import type { SampleAssigner } from './data/sampleAssigner.ts';
-import { METHOD_TEST_BOUNDS } from './measuring/methodTest.ts';
+import { METHOD_TEST_RUN_BOUNDS } from './measuring/methodTest.ts';
 import type { RangeTest } from './measuring/rangeTest.ts';
 
 /** The samples of a run. */
@@ -49,7 +49,7 @@ export class RunProgress {
 
   constructor(plan: TrainingPlan, rangeTest: RangeTest | null) {
     this.#plan = plan;
-    this.#bounds = plan.measure === 'methods' ? METHOD_TEST_BOUNDS : (rangeTest?.boundsOf(plan) ?? plan);
+    this.#bounds = plan.measure === 'methods' ? METHOD_TEST_RUN_BOUNDS : (rangeTest?.boundsOf(plan) ?? plan);
     this.#rangeTest = rangeTest;
   }
 

@@ -1,7 +1,7 @@
 /** The passes of the warm-up before the first step. */
 import { inHalfPrecision } from '../../gpu/kernels/halfPrecision.ts';
 import { QUARTERS_PER_BATCH } from '../../parallel/data/passTimes.ts';
-import { runKeepingBuffers, variablesOf } from '../../parallel/backward/flatten.ts';
+import { runRestoringModelBuffers, variablesOf } from '../../parallel/backward/flatten.ts';
 import { differentiatePassAlone, type Pass, type PassOptions } from '../../parallel/backward/pass.ts';
 import type { ReportedDevice } from '../../protocol/room.ts';
 import type { GradScaler } from '../../parallel/backward/gradScaler.ts';
@@ -35,7 +35,7 @@ export async function warmUpPasses(
   const variables = variablesOf(task.model);
   const withPass = (size: number, use: (pass: Pass, options: PassOptions) => Promise<void>): Promise<void> => {
     const first = Uint32Array.from({ length: Math.min(size, task.trainSamples) }, (_, i) => i);
-    return runKeepingBuffers(task.model, () =>
+    return runRestoringModelBuffers(task.model, () =>
       task.withBatch(first, (pass) => use(pass, passOptions(first, gradScaler)), { step: 0, epoch: 0 }, size),
     );
   };

@@ -71,7 +71,7 @@ export function readVocabulary(file: string, about: WeightsMetadata): Vocabulary
  *
  * @throws DataError if this meaning is invalid.
  */
-export function readStoredSampleFacts(file: string, about: WeightsMetadata): SampleFacts | null {
+export function readSampleFactsFromWeights(file: string, about: WeightsMetadata): SampleFacts | null {
   return readJson(file, about, FACTS_KEY, SampleFacts);
 }
 
@@ -103,7 +103,7 @@ function digestOf({ name, shape, values }: NamedTensor): string {
   return hashOfArrays([new TextEncoder().encode(JSON.stringify([name, shape])), values]);
 }
 
-/** Adds digests. With them, {@link checkTensorDigests} detects changed weights. */
+/** Adds digests. With them, {@link checkSavedTensorDigests} detects changed weights. */
 export function withTensorDigests(about: WeightsMetadata, digests: Readonly<Record<string, string>>): WeightsMetadata {
   return { ...about, [DIGESTS_KEY]: JSON.stringify(digests) };
 }
@@ -114,7 +114,7 @@ export function withTensorDigests(about: WeightsMetadata, digests: Readonly<Reco
  * @param about texts of the file. Files of other programs have no digests.
  * @throws DataError if a tensor does not match its digest.
  */
-export function checkTensorDigests(file: string, tensors: readonly NamedTensor[], about: WeightsMetadata): void {
+export function checkSavedTensorDigests(file: string, tensors: readonly NamedTensor[], about: WeightsMetadata): void {
   const digests = readJson(file, about, DIGESTS_KEY, v.record(v.string(), v.string()));
   const changed = digests && tensors.find((tensor) => digests[tensor.name] !== digestOf(tensor));
   if (!changed) return;

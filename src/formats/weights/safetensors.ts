@@ -19,7 +19,7 @@ import { parseJson } from '../../util/json.ts';
 import { elementCountOf } from '../../util/shape.ts';
 import { toFloat32, type FloatType } from './floatTypes.ts';
 import {
-  checkTensorDigests,
+  checkSavedTensorDigests,
   noteOnWeights,
   type WeightsMetadata,
   type DecodedWeights,
@@ -157,7 +157,7 @@ export async function openSafetensors(file: string, blob: Blob): Promise<OpenSaf
       if (!place) throw new DataError(`${file} does not contain "${name}". Choose the file of this model.`);
       const own = await readBytes(file, blob, place.begin, place.end);
       const tensor = { name, shape: place.shape, values: toFloat32(place.type, own, { file, name }) };
-      checkTensorDigests(file, [tensor], about);
+      checkSavedTensorDigests(file, [tensor], about);
       return tensor;
     },
   };

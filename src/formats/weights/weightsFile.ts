@@ -9,9 +9,9 @@ import { openSafetensors, writeSafetensors, type OpenSafetensors } from './safet
 import { openZipMembers, readTfjs, writeTfjs } from './tfjs.ts';
 import { detectWeightsFormat } from './weightsFormat.ts';
 import {
-  checkTensorDigests,
+  checkSavedTensorDigests,
   digestsOfTensors,
-  readStoredSampleFacts,
+  readSampleFactsFromWeights,
   readVocabulary,
   withTensorDigests,
   type WeightsMetadata,
@@ -90,7 +90,7 @@ export async function openWeights(file: string, blob: Blob): Promise<WeightsFile
     read,
     notes,
     vocabulary: readVocabulary(file, about),
-    facts: readStoredSampleFacts(file, about),
+    facts: readSampleFactsFromWeights(file, about),
   };
 }
 
@@ -106,7 +106,7 @@ function checkFinite(file: string, { name, values }: NamedTensor): void {
 async function decode(format: keyof typeof READERS, file: string, blob: Blob): Promise<OpenSafetensors> {
   checkModelFileSize(file, blob.size);
   const { tensors, about, notes } = await READERS[format](file, blob);
-  checkTensorDigests(file, tensors, about);
+  checkSavedTensorDigests(file, tensors, about);
   const found = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   return { about, notes, entries: tensors, read: (name) => Promise.resolve(found.get(name)!) };
 }

@@ -2,7 +2,7 @@
  * Kernels for training on WebGPU. They are deterministic: on one adapter, equal inputs have equal
  * results, bit for bit.
  */
-import type { KernelChoice } from '../../spec/names.ts';
+import type { GpuKernelChoice } from '../../spec/names.ts';
 import { causalAttentionOps } from './attention/causalAttention.ts';
 import { columnSumOp } from './columnSum.ts';
 import { conv2dReplacements, convolutionOps } from './conv2d/conv2d.ts';
@@ -13,8 +13,8 @@ import { linearOp } from './linear.ts';
 import { matMulReplacements } from './matMul/batchMatMul.ts';
 import {
   registerOpGradients,
-  registerOwnKernels,
-  restoreStockKernels,
+  registerOwnGpuKernels,
+  restoreStockGpuKernels,
   type KernelReplacement,
   type TrainingOp,
 } from './registry.ts';
@@ -33,9 +33,9 @@ const OPS: readonly TrainingOp[] = [
 ];
 
 /** Chooses the kernels of TensorFlow.js's WebGPU backend, whose module must be loaded. */
-export function chooseWebGpuKernels(choice: KernelChoice): void {
-  if (choice === 'own') registerOwnKernels(REPLACEMENTS, OPS);
-  else restoreStockKernels(OPS);
+export function chooseWebGpuKernels(choice: GpuKernelChoice): void {
+  if (choice === 'own') registerOwnGpuKernels(REPLACEMENTS, OPS);
+  else restoreStockGpuKernels(OPS);
 }
 
 /**

@@ -3,7 +3,7 @@
  * kernels.
  */
 import * as tf from '@tensorflow/tfjs';
-import type { KernelChoice } from '../../spec/names.ts';
+import type { GpuKernelChoice } from '../../spec/names.ts';
 import type { WebGpuBackend } from '../backend.ts';
 
 const WEBGPU = 'webgpu';
@@ -35,7 +35,7 @@ export interface TrainingOp {
 let isOwn = false;
 
 /** The latest choice of kernels. */
-export function currentKernelChoice(): KernelChoice {
+export function currentKernelChoice(): GpuKernelChoice {
   return isOwn ? 'own' : 'stock';
 }
 
@@ -60,7 +60,7 @@ export function registerOpGradients(ops: readonly TrainingOp[]): void {
 const stockKernels = new Map<string, tf.KernelConfig>();
 
 /** Registers kernels for WebGPU. The module of the WebGPU backend must be loaded. Idempotent. */
-export function registerOwnKernels(replacements: readonly KernelReplacement[], ops: readonly TrainingOp[]): void {
+export function registerOwnGpuKernels(replacements: readonly KernelReplacement[], ops: readonly TrainingOp[]): void {
   if (isOwn) return;
   isOwn = true;
   for (const { kernelName, run } of replacements) {
@@ -83,7 +83,7 @@ export function registerOwnKernels(replacements: readonly KernelReplacement[], o
 }
 
 /** Restores TensorFlow.js's kernels. Idempotent. */
-export function restoreStockKernels(ops: readonly TrainingOp[]): void {
+export function restoreStockGpuKernels(ops: readonly TrainingOp[]): void {
   if (!isOwn) return;
   isOwn = false;
   for (const [kernelName, stock] of stockKernels) {

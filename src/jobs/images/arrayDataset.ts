@@ -81,7 +81,7 @@ export function sampleShape({ name, shape, rowLength }: StoredArray): readonly [
  * moments. For images, there is one set of moments for all pixels together. Returns `null` for
  * bytes, because their range is known.
  */
-export async function momentsOfArrays({ x, rows }: LabelledRows): Promise<Moments[] | null> {
+export async function momentsOfLabelledRows({ x, rows }: LabelledRows): Promise<Moments[] | null> {
   if (x.type === 'u1') return null;
   const all = Array.from({ length: x.shape.length === 2 ? x.rowLength : 1 }, emptyMoments);
   const values = new Float64Array(x.rowLength);
@@ -93,7 +93,7 @@ export async function momentsOfArrays({ x, rows }: LabelledRows): Promise<Moment
 }
 
 /**
- * Reads all held-out rows once and checks their numbers. {@link momentsOfArrays} has already
+ * Reads all held-out rows once and checks their numbers. {@link momentsOfLabelledRows} has already
  * checked training rows.
  *
  * @throws (rejects) DataError if a number is NaN or infinite. The error names the row and the byte.

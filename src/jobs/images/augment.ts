@@ -141,7 +141,7 @@ function meanOf(values: Float32Array): number {
 }
 
 /** @throws DataError if samples of the array `x` cannot be changed as a job says. */
-export function checkAugment(names: JobSpec['augment'], { name, shape, type, rowLength }: StoredArray): void {
+export function checkAugmentFitsArray(names: JobSpec['augment'], { name, shape, type, rowLength }: StoredArray): void {
   if (names === null) return;
   if (shape.length === 2) {
     throw new DataError(

@@ -12,7 +12,7 @@ import {
 import { DataError } from '../../util/errors.ts';
 import { canonicalText } from '../../formats/classNames.ts';
 import { folderOfPath } from '../fileNotes.ts';
-import { readFilesAtPlaces, type StoredFile } from '../storedFile.ts';
+import { readFilesAtPlaces, type DataFile } from '../dataFile.ts';
 import type { DecodePicture } from '../../formats/decodePicture.ts';
 
 /** Number of files whose first bytes are read together. */
@@ -21,13 +21,13 @@ const FILES_PER_READ = 64;
 const MAX_EXAMINED_BYTES = 64 * 1024 * 1024;
 
 export interface FoundPictures {
-  pictures: readonly StoredFile[];
+  pictures: readonly DataFile[];
   /** Visible files that are not pictures. */
-  others: readonly StoredFile[];
+  others: readonly DataFile[];
   /** Pictures and texts in hidden folders. */
-  hidden: readonly StoredFile[];
+  hidden: readonly DataFile[];
   /** Pictures in formats that this browser does not decode. */
-  undecoded: readonly (StoredFile & { format: string })[];
+  undecoded: readonly (DataFile & { format: string })[];
 }
 
 /**
@@ -38,7 +38,7 @@ export interface FoundPictures {
  */
 export async function findPictures(
   name: string,
-  given: readonly StoredFile[],
+  given: readonly DataFile[],
   decode: DecodePicture,
 ): Promise<FoundPictures> {
   const files = given.map((file) => ({ ...file, path: canonicalText(file.path) }));
@@ -73,7 +73,7 @@ export async function findPictures(
  *
  * @throws (rejects) DataError if a file cannot be read.
  */
-async function formatsOf(files: readonly StoredFile[]): Promise<(string | null)[]> {
+async function formatsOf(files: readonly DataFile[]): Promise<(string | null)[]> {
   const formats: (string | null)[] = files.map(({ path }) => (fileKindOfName(path) === 'picture' ? '' : null));
   const unclear = [...files.keys()].filter((at) => {
     const { path, size } = files[at]!;
@@ -93,7 +93,7 @@ async function formatsOf(files: readonly StoredFile[]): Promise<(string | null)[
   return formats;
 }
 
-function checkFolders(name: string, pictures: readonly StoredFile[], undecoded: FoundPictures['undecoded']): void {
+function checkFolders(name: string, pictures: readonly DataFile[], undecoded: FoundPictures['undecoded']): void {
   const kept = new Set(pictures.map(({ path }) => folderOfPath(path)));
   const lost = undecoded.find(({ path }) => !kept.has(folderOfPath(path)));
   if (lost === undefined) return;

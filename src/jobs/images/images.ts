@@ -11,10 +11,10 @@ import {
   checkRowsAreFinite,
   readLabels,
   sampleShape,
-  momentsOfArrays,
+  momentsOfLabelledRows,
   type LabelledRows,
 } from './arrayDataset.ts';
-import { augmentedPreview, augmentNotes, checkAugment } from './augment.ts';
+import { augmentedPreview, augmentNotes, checkAugmentFitsArray } from './augment.ts';
 import type { Dataset } from '../dataset.ts';
 import { fileNotesByFolder } from '../fileNotes.ts';
 import type { StoredArray } from '../../formats/storedArray.ts';
@@ -22,7 +22,7 @@ import { openIdx } from '../../formats/idx.ts';
 import { openNpz } from '../../formats/npz.ts';
 import type { LoadDataOptions } from '../fileSource.ts';
 import { isHiddenFile, fileKindOfName } from '../../spec/dataFiles.ts';
-import { byteSourceAt, type StoredFile } from '../storedFile.ts';
+import { byteSourceAt, type DataFile } from '../dataFile.ts';
 import { findPictures } from './findPictures.ts';
 import { decodePicture, type DecodePicture } from '../../formats/decodePicture.ts';
 import { openZip } from '../../formats/zip.ts';
@@ -92,7 +92,7 @@ interface OpenOptions {
  *   to do.
  */
 export async function openImages(
-  given: readonly StoredFile[],
+  given: readonly DataFile[],
   job: ImagesJob,
   { isShard = false, ...options }: OpenOptions = {},
 ): Promise<OpenedImages> {
@@ -132,7 +132,7 @@ export async function openImages(
   return ofPictures(name, stored, job, { isShard, ...options });
 }
 
-async function entriesOf({ path: name, place }: StoredFile): Promise<StoredFile[]> {
+async function entriesOf({ path: name, place }: DataFile): Promise<DataFile[]> {
   if (place.in === 'zip') throw new UsageError(`${name} is a zip file inside another zip file.`);
   const entries = await openZip(name, byteSourceAt(place));
   return entries.map(({ facts, ...entry }) => ({
@@ -208,7 +208,7 @@ async function ofArrays(
       `${given.x.name} has rows of ${shape[2]} numbers, but the model cnn needs images. Choose mlp, or reshape the array.`,
     );
   }
-  checkAugment(augment, given.x);
+  checkAugmentFitsArray(augment, given.x);
   if (held !== null && held.x.shape.slice(1).join() !== given.x.shape.slice(1).join()) {
     throw new DataError(
       `${held.x.name} has shape (${held.x.shape.join(', ')}), but ${given.x.name} has shape (${given.x.shape.join(', ')}). Save both arrays with the same sample shape.`,
@@ -246,7 +246,7 @@ async function ofArrays(
     isNumbered: true,
     classes,
     untrained,
-    moments: await momentsOfArrays(train),
+    moments: await momentsOfLabelledRows(train),
   };
   const trained = new ArrayDataset(train, facts);
   const isPicture = given.x.shape.length > 2 && shape[2] !== 2;
@@ -329,7 +329,7 @@ async function arraysOf({ x, y }: Pair): Promise<LabelledRows> {
 
 async function ofPictures(
   name: string,
-  files: readonly StoredFile[],
+  files: readonly DataFile[],
   { seed, side, channels, augment }: ImagesJob,
   { isShard = false, decode, onundecoded }: OpenOptions,
 ): Promise<OpenedImages> {

@@ -1,7 +1,7 @@
 /** Selected pictures as samples. */
 import type { ImagesFacts } from '../../spec/dataFacts.ts';
 import { checkReadArguments, sampleLength, type Dataset, type LazyFileContents, type Labels } from '../dataset.ts';
-import type { FilePlace } from '../storedFile.ts';
+import type { FilePlace } from '../dataFile.ts';
 import type { PictureFiles } from './pictures.ts';
 
 /** Selected pictures as samples. Pixels 0 .. 255 are read as 0.0 .. 1.0. */

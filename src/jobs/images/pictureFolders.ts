@@ -2,7 +2,7 @@
 import type { DataNote, PreviewClass } from '../../spec/preview.ts';
 import { DataError } from '../../util/errors.ts';
 import { fileNotesByFolder, folderOfPath } from '../fileNotes.ts';
-import type { StoredFile } from '../storedFile.ts';
+import type { DataFile } from '../dataFile.ts';
 import type { FoundPictures } from './findPictures.ts';
 import { trainTestSplit, type TrainTestSplit } from '../trainTestSplit.ts';
 
@@ -12,7 +12,7 @@ import { trainTestSplit, type TrainTestSplit } from '../trainTestSplit.ts';
  */
 const MAX_PICTURE_BYTES = 64 * 1024 * 1024;
 
-export interface LabelledPicture extends StoredFile {
+export interface LabelledPicture extends DataFile {
   label: number;
 }
 
@@ -32,7 +32,7 @@ export interface ClassFolders {
 type Part = keyof TrainTestSplit;
 
 /** A picture and its position in the folders. */
-interface Placed extends StoredFile {
+interface Placed extends DataFile {
   file: string;
   /** Path of the picture's folder; empty if the picture is not in a folder. */
   folder: string;
@@ -140,7 +140,7 @@ export function findClassFolders(
  * Returns the name of the folder that is between each class and its pictures, as in
  * `cats/images/1.png`; otherwise `null`.
  */
-function inEach(pictures: readonly StoredFile[]): string | null {
+function inEach(pictures: readonly DataFile[]): string | null {
   const folders = new Set(pictures.map(({ path }) => folderOfPath(path)));
   const names = new Set([...folders].map((folder) => folder.split('/').at(-1)!));
   const [inner = ''] = names;
@@ -148,7 +148,7 @@ function inEach(pictures: readonly StoredFile[]): string | null {
   return names.size === 1 && folders.size > 1 && isBetween && BETWEEN.test(inner) ? inner : null;
 }
 
-function pathOf({ path }: StoredFile): string {
+function pathOf({ path }: DataFile): string {
   return path;
 }
 
@@ -174,7 +174,7 @@ function guessedIn(found: readonly Sample[]): DataNote[] {
 }
 
 /** Returns an error that says what to do with files that are not pictures. */
-function nothingIn(name: string, others: readonly StoredFile[], [hidden]: readonly StoredFile[]): DataError {
+function nothingIn(name: string, others: readonly DataFile[], [hidden]: readonly DataFile[]): DataError {
   if (hidden !== undefined) {
     return new DataError(
       `${name} has no pictures: ${hidden.path} is in a hidden folder. Rename the folder, so that its name does not begin with a dot.`,
@@ -267,7 +267,7 @@ export function pictureCountsByClass({ classes, pictures }: ClassFolders): Previ
   return counts;
 }
 
-function placeOf(path: string): Omit<Placed, keyof StoredFile> {
+function placeOf(path: string): Omit<Placed, keyof DataFile> {
   const folders = path.split('/');
   const file = folders.pop()!;
   return { file, folder: folders.join('/'), of: folders.at(-1), part: partOf(folders.slice(0, -1)) };

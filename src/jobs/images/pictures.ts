@@ -8,7 +8,7 @@ import { DataError } from '../../util/errors.ts';
 import { hashOfArrays } from '../../util/hash.ts';
 import type { LazyFileContents } from '../dataset.ts';
 import { maxKeptSampleBytes } from '../sampleMemory.ts';
-import { placeOnceArrived, sharedFileRangeOf, type FilePlace } from '../storedFile.ts';
+import { placeOnceArrived, sharedFileRangeOf, type FilePlace } from '../dataFile.ts';
 import type { ClassFolders } from './pictureFolders.ts';
 import type { PictureRequest, PictureReadResult, ReadPictures } from './readPictures.ts';
 

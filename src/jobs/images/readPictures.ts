@@ -3,7 +3,7 @@ import { decodePicture, type DecodePicture, type PictureSize } from '../../forma
 import { crc32 } from '../../util/crc32.ts';
 import { DataError } from '../../util/errors.ts';
 import { mapConcurrently } from '../../util/mapConcurrently.ts';
-import { readFilesAtPlaces, type StoredFile } from '../storedFile.ts';
+import { readFilesAtPlaces, type DataFile } from '../dataFile.ts';
 
 export type PictureReadResult =
   | {
@@ -24,7 +24,7 @@ export type PictureReadResult =
 export type ReadPictures = (request: PictureRequest) => Promise<PictureReadResult[]>;
 
 export interface PictureRequest {
-  readonly files: readonly (Pick<StoredFile, 'path' | 'place'> & {
+  readonly files: readonly (Pick<DataFile, 'path' | 'place'> & {
     at: number;
   })[];
   readonly size: PictureSize;

@@ -26,7 +26,7 @@ export interface HeldOutMetrics {
  * otherwise none. `top-3` is the share of samples whose label is one of the {@link TOP_CLASS_COUNT}
  * most likely classes.
  */
-export function classificationMetrics(job: Pick<LossAndMetrics, 'metrics'>): HeldOutMetrics {
+export function extraClassificationMetrics(job: Pick<LossAndMetrics, 'metrics'>): HeldOutMetrics {
   if (!metricNamesOfJob(job, 'classification').includes('top-3')) return { sums: 0, toMetrics: () => ({}) };
   return { sums: 1, toMetrics: ([among], samples) => ({ 'top-3': among! / samples }) };
 }
@@ -36,7 +36,7 @@ export function classificationMetrics(job: Pick<LossAndMetrics, 'metrics'>): Hel
  *
  * @param unit converts differences of labels to differences of amounts, see `Dataset.labelUnit`.
  */
-export function regressionMetrics(job: Pick<LossAndMetrics, 'metrics'>, unit: number): HeldOutMetrics {
+export function extraRegressionMetrics(job: Pick<LossAndMetrics, 'metrics'>, unit: number): HeldOutMetrics {
   const metric = (name: MetricName, sums: readonly number[], samples: number): number => {
     const [squares, distances, amounts, amountSquares] = sums as [number, number, number, number];
     switch (name) {

@@ -30,7 +30,7 @@ type LossSum = (outputs: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D)
  * Returns the loss function `name`. Its result is the sum over samples of weight * loss. For the
  * mean, divide it by the sum of the weights of all ranks.
  */
-export function lossSumOf(name: JobLossName): LossSum {
+export function lossSumFunctionOf(name: JobLossName): LossSum {
   if (name === 'cross-entropy') return crossEntropySum;
   const cost = COSTS[name];
   return (outputs, amounts, weights) =>

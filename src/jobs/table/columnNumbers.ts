@@ -7,18 +7,18 @@ import { MAX_DATA_NUMBER } from '../../formats/moments.ts';
 /** The character code of the digit 0. */
 const ZERO = 0x30;
 
-export interface FieldWithLine {
+export interface TableFieldWithLine {
   field: string;
   line: number;
 }
 
 /** A field, and the number of rows that have it. `line` is the line of the first of these rows. */
-export interface FieldOccurrence extends FieldWithLine {
+export interface FieldOccurrence extends TableFieldWithLine {
   times: number;
 }
 
 export interface ColumnProblem {
-  place: FieldWithLine;
+  place: TableFieldWithLine;
   /**
    * The second half of an error message about the field. The first half names the file, the line,
    * the column and the field.
@@ -29,26 +29,26 @@ export interface ColumnProblem {
 /** The numbers of a column that have the same unit. */
 export class NumbersOfUnit {
   readonly unit: string;
-  readonly first: FieldWithLine;
+  readonly first: TableFieldWithLine;
   count = 0;
   /**
    * For each decimal mark: the number of fields that can be read as numbers with this mark, and the
    * first field that cannot.
    */
   readonly fits: Record<DecimalMark, number> = { point: 0, comma: 0 };
-  readonly strangers: Record<DecimalMark, FieldWithLine | null> = { point: null, comma: null };
+  readonly strangers: Record<DecimalMark, TableFieldWithLine | null> = { point: null, comma: null };
   /**
    * The first number that contains a point, and the first that contains a comma. The character may
    * be a decimal mark or a thousands separator.
    */
-  readonly marked: Record<DecimalMark, FieldWithLine | null> = { point: null, comma: null };
+  readonly marked: Record<DecimalMark, TableFieldWithLine | null> = { point: null, comma: null };
   /** Number of fields whose number is written in an unusual way, such as (5) for -5. */
   rewritten = 0;
-  firstRewritten: FieldWithLine | null = null;
+  firstRewritten: TableFieldWithLine | null = null;
   /** The first number that is larger than {@link MAX_DATA_NUMBER}. */
-  huge: FieldWithLine | null = null;
+  huge: TableFieldWithLine | null = null;
 
-  constructor(unit: string, first: FieldWithLine) {
+  constructor(unit: string, first: TableFieldWithLine) {
     this.unit = unit;
     this.first = first;
   }

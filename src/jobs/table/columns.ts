@@ -18,7 +18,7 @@ import {
 import { keyOfUnit, quantitiesOfUnit } from '../../formats/units.ts';
 import { firstConfusableNames } from '../../formats/classNames.ts';
 import { MAX_DATA_NUMBER } from '../../formats/moments.ts';
-import { NumbersOfUnit, problemOfMixedUnits, type ColumnProblem, type FieldWithLine } from './columnNumbers.ts';
+import { NumbersOfUnit, problemOfMixedUnits, type ColumnProblem, type TableFieldWithLine } from './columnNumbers.ts';
 
 /** Maximum number of distinct words of a category. Each word is an input of the model. */
 export const MAX_CATEGORIES = 100;
@@ -46,10 +46,10 @@ interface Reading {
    */
   count: number;
   fits: Record<DecimalMark, number>;
-  strangers: Record<DecimalMark, FieldWithLine | null>;
-  marked: Record<DecimalMark, FieldWithLine | null>;
+  strangers: Record<DecimalMark, TableFieldWithLine | null>;
+  marked: Record<DecimalMark, TableFieldWithLine | null>;
   /** The first field that is not a number. */
-  word: FieldWithLine | null;
+  word: TableFieldWithLine | null;
   /** Whether markers of missing values are treated as words, too. */
   isOfWords: boolean;
 }
@@ -77,11 +77,11 @@ export class TableColumn {
   /**
    * The first field that is not a number. `#words` has the first few different fields of this kind.
    */
-  #word: FieldWithLine | null = null;
+  #word: TableFieldWithLine | null = null;
   readonly #words = new Set<string>();
   #mark: DecimalMark | null = null;
   /** A number whose decimal mark is guessed, because no other number of the file shows it. */
-  #guessed: FieldWithLine | null = null;
+  #guessed: TableFieldWithLine | null = null;
   /**
    * Number of rows for each number that {@link mayBeMissingValueCode may stand for a missing
    * value}.
@@ -181,7 +181,8 @@ export class TableColumn {
     const numbers = this.#isCoherent(withUnit) ? all : all.filter(({ unit }) => unit === '');
     const left = all.filter((one) => !numbers.includes(one));
     const sum = (of: (one: NumbersOfUnit) => number): number => numbers.reduce((total, one) => total + of(one), 0);
-    const first = (of: (one: NumbersOfUnit) => FieldWithLine | null): FieldWithLine | null => earliest(numbers.map(of));
+    const first = (of: (one: NumbersOfUnit) => TableFieldWithLine | null): TableFieldWithLine | null =>
+      earliest(numbers.map(of));
     const fits = { point: sum((one) => one.fits.point), comma: sum((one) => one.fits.comma) };
     this.#reading = {
       numbers,
@@ -440,6 +441,6 @@ function equation(field: string, mark: DecimalMark | null): string {
   return `${field} = ${parseNumberField(field, mark ?? 'point')}`;
 }
 
-function earliest(places: readonly (FieldWithLine | null)[]): FieldWithLine | null {
+function earliest(places: readonly (TableFieldWithLine | null)[]): TableFieldWithLine | null {
   return places.reduce((a, b) => (a === null || (b !== null && b.line < a.line) ? b : a), null);
 }

@@ -10,7 +10,7 @@ import { systemClock, EventLoopYielder } from '../../util/clock.ts';
 import { PartialFile } from '../../formats/partialFile.ts';
 import { maxKeptSampleBytes } from '../sampleMemory.ts';
 
-export const PACKED_BLOCK_ROWS = 4096;
+export const TABLE_BLOCK_ROWS = 4096;
 /** Longest time without a yield, ms. */
 const STRETCH_MS = 50;
 /** Numbers with at most this number of decimals may be stored as integers. */
@@ -55,12 +55,12 @@ interface Block {
 
 /** The cells of one column in the block that is being filled. */
 export class ColumnCells {
-  readonly codes = new Uint16Array(PACKED_BLOCK_ROWS);
+  readonly codes = new Uint16Array(TABLE_BLOCK_ROWS);
   /**
    * Numbers, as they are read with each decimal mark; NaN if they cannot be read with this mark.
    */
-  readonly point = new Float64Array(PACKED_BLOCK_ROWS);
-  readonly comma = new Float64Array(PACKED_BLOCK_ROWS);
+  readonly point = new Float64Array(TABLE_BLOCK_ROWS);
+  readonly comma = new Float64Array(TABLE_BLOCK_ROWS);
 }
 
 /** One row. For each column, a code, and if it is {@link NUMBER_CELL_CODE}, a number. */
@@ -98,7 +98,7 @@ export class PackedRows {
    */
   endRow(excludes: (column: number, mark: DecimalMark) => boolean): void {
     this.next++;
-    if (this.next === PACKED_BLOCK_ROWS) this.#pack(excludes);
+    if (this.next === TABLE_BLOCK_ROWS) this.#pack(excludes);
   }
 
   /** Ends the last row. From now on, rows can be read. */
@@ -169,7 +169,7 @@ export class PackedRows {
       later.map(async (row) => {
         const { view, at, stride } = this.#blockOf(row);
         if (view !== null) return view;
-        const from = at + (row % PACKED_BLOCK_ROWS) * stride;
+        const from = at + (row % TABLE_BLOCK_ROWS) * stride;
         return viewOf(await this.#file!.read(from, from + stride));
       }),
     );
@@ -204,20 +204,20 @@ export class PackedRows {
       yield {
         block,
         view: block.view ?? viewOf(await this.#file!.read(at, at + stride * rows)),
-        first: i * PACKED_BLOCK_ROWS,
+        first: i * TABLE_BLOCK_ROWS,
       };
       await yielder.yieldIfDue();
     }
   }
 
   #blockOf(row: number): Block {
-    return this.#blocks[Math.floor(row / PACKED_BLOCK_ROWS)]!;
+    return this.#blocks[Math.floor(row / TABLE_BLOCK_ROWS)]!;
   }
 
   /** @param view the row's block, or the row alone. */
   #visit(row: number, view: DataView, i: number, visit: (i: number, row: PackedRow) => void): void {
     const block = this.#blockOf(row);
-    this.#decode(block, view, view.byteLength === block.stride ? 0 : (row % PACKED_BLOCK_ROWS) * block.stride);
+    this.#decode(block, view, view.byteLength === block.stride ? 0 : (row % TABLE_BLOCK_ROWS) * block.stride);
     visit(i, this.#row);
   }
 

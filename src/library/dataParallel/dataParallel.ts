@@ -23,7 +23,7 @@ import {
 } from '../../parallel/backward/flatten.ts';
 import { moveAveragesToLayout } from '../../parallel/flat/optimizerLayout.ts';
 import { toFlatOptimizer, type TensorflowOptimizer } from '../../parallel/flat/optimizerOf.ts';
-import { WeightWatch } from '../../parallel/backward/weightWatch.ts';
+import { WeightChangeDetector } from '../../parallel/backward/weightChangeDetector.ts';
 import { systemClock, type Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import { watchCurrentGpu } from '../device.ts';
@@ -38,7 +38,7 @@ import {
   type ReplicaPort,
   type ReplicaResult,
 } from './messages.ts';
-import { addDirectGradient, differentiateLoss, gatherOutputs, type LossGradients } from './outputs.ts';
+import { addDirectGradient, differentiateLoss, gatherReplicaOutputs, type LossGradients } from './outputs.ts';
 import { ReplicaClient } from './replicaClient.ts';
 import { describeReplicaModel } from './replicaModel.ts';
 import { ReplicaPass } from './replicaPass.ts';
@@ -56,7 +56,7 @@ export interface DataParallelOptions {
 }
 
 /** Samples, shapes and memory of one replica in the latest pass. */
-export interface ReplicaMemory extends PassMemory {
+export interface ReplicaPassReport extends PassMemory {
   replica: number;
   /** Number of samples. It is 0 if the batch was too small for this replica to receive any. */
   batch: number;
@@ -83,8 +83,8 @@ export class DataParallel {
   readonly #replicas: readonly ReplicaClient[];
   readonly #reader = new TensorReader();
   readonly #gpu = watchCurrentGpu();
-  readonly #watch: WeightWatch;
-  #rows: Omit<ReplicaMemory, 'replica'>[] = [];
+  readonly #watch: WeightChangeDetector;
+  #rows: Omit<ReplicaPassReport, 'replica'>[] = [];
   /** TensorFlow.js's data ids of the buffers when they were last sent to the replicas. */
   #replicated: readonly object[] = [];
   /** Whether {@link parameters} must be sent to the replicas, because their values have changed. */
@@ -100,7 +100,7 @@ export class DataParallel {
     this.gradient = new Float32Array(this.layout.size);
     this.#model = model;
     this.#pass = new ReplicaPass(model, this.variables);
-    this.#watch = new WeightWatch(this.variables.parameters);
+    this.#watch = new WeightChangeDetector(this.variables.parameters);
     this.#replicas = replicas;
   }
 
@@ -263,7 +263,7 @@ export class DataParallel {
    * the others, because it also has the gathered outputs, the loss, and the flat arrays of
    * parameters, gradient and optimizer.
    */
-  memory(): ReplicaMemory[] {
+  memory(): ReplicaPassReport[] {
     const flat = this.parameters.byteLength + this.gradient.byteLength + this.#optimizerBytes;
     return this.#rows.map((row, replica) => ({ ...row, replica, bytes: row.bytes + (replica === 0 ? flat : 0) }));
   }
@@ -305,7 +305,7 @@ export class DataParallel {
       outputs = training ? this.#pass.forward(first) : this.#pass.predict(first);
       const results = await Promise.all(answers);
       this.#gpu.check();
-      const gathered = outputs.map((output, i) => gatherOutputs(output, results, i));
+      const gathered = outputs.map((output, i) => gatherReplicaOutputs(output, results, i));
       this.#pass.measure();
       this.#rows = this.#describe(inputs, outputs, sizes, results);
       return gathered;
@@ -397,7 +397,7 @@ export class DataParallel {
     outputs: readonly tf.Tensor[],
     sizes: readonly number[],
     results: readonly ReplicaResult[],
-  ): Omit<ReplicaMemory, 'replica'>[] {
+  ): Omit<ReplicaPassReport, 'replica'>[] {
     return Array.from({ length: this.replicas }, (_, i) => {
       const batch = sizes[i] ?? 0;
       const shapes =

@@ -70,6 +70,6 @@ export function addDirectGradient(gradient: tf.Tensor, direct: tf.Tensor | null)
 }
 
 /** Concatenates the output `i` of all replicas. */
-export function gatherOutputs(first: tf.Tensor, results: readonly ReplicaResult[], i: number): tf.Tensor {
+export function gatherReplicaOutputs(first: tf.Tensor, results: readonly ReplicaResult[], i: number): tf.Tensor {
   return tf.tidy(() => tf.concat([first, ...results.map(({ tensors }) => createTensor(tensors[i]!))]));
 }

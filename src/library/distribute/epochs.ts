@@ -2,7 +2,7 @@
 import type * as tf from '@tensorflow/tfjs';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import { noSamplesError } from './arguments.ts';
-import { WeightChangeError } from '../../parallel/backward/weightWatch.ts';
+import { WeightChangeError } from '../../parallel/backward/weightChangeDetector.ts';
 import { PeergradError, errorReasonOf, UsageError } from '../../util/errors.ts';
 import type { BatchSource } from './batchSource.ts';
 import { LogMeans } from './callbacks.ts';

@@ -10,7 +10,7 @@ import { heldOutDatasetEvaluator, heldOutTensorsEvaluator, type EvaluateHeldOut 
 import type { WaitsUntilFailure } from './waitsUntilFailure.ts';
 import { checkLossesPerSample, sampleWeightsPerOutput, type SampleWeights } from './sampleWeights.ts';
 import type { BatchDataset, DatasetShare } from './batchSource.ts';
-import { DatasetShard, FirstElements } from './shardDataset.ts';
+import { DatasetShard, FirstElementsComparison } from './shardDataset.ts';
 import { sketchOfColumn } from './sketches.ts';
 import { partOfSampleSpan, TensorData, type SampleSpan } from './tensorData.ts';
 
@@ -123,7 +123,7 @@ export function datasetShareOf(
   call: string,
 ): DatasetShare {
   if (isSharded) return { dataset, compare: () => Promise.resolve() };
-  const first = new FirstElements(model, group, call);
+  const first = new FirstElementsComparison(model, group, call);
   own.push(first);
   const whole = dataset as tf.data.Dataset<tf.TensorContainer>;
   return { dataset: new DatasetShard(whole, group, first.see), compare: () => first.compare() };

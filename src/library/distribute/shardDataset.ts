@@ -67,7 +67,7 @@ export class DatasetShard<T extends tf.TensorContainer> extends tf.data.Dataset<
  * The elements that a rank reads up to the first one that it uses: rank r reads elements 0 to r.
  * Ranks compare them. Later elements are not compared, because a rank does not read ahead.
  */
-export class FirstElements {
+export class FirstElementsComparison {
   readonly #model: CompiledModel;
   readonly #group: ProcessGroup;
   readonly #call: string;

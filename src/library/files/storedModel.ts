@@ -1,7 +1,7 @@
 /** Reads and writes the variables of the models that the library can save. */
 import type * as tf from '@tensorflow/tfjs';
 import type { NamedTensor, KerasTopology } from '../../formats/weights/namedTensor.ts';
-import { assignWeights, readModelTensors } from '../../engine/model/modelWeights.ts';
+import { assignWeights, readModelWeights } from '../../engine/model/modelWeights.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import type { FlatLayout } from '../../parallel/flat/buckets.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
@@ -123,12 +123,12 @@ export function checkModelSize({ variables }: StorableModel, others: readonly Ar
  * 16 bits return rounded values.
  */
 export async function readModelValues({ flat, parameters, variables, names }: StorableModel): Promise<NamedTensor[]> {
-  if (!flat || flat.isModelChanged) return readModelTensors({ names, variables });
+  if (!flat || flat.isModelChanged) return readModelWeights({ names, variables });
   const values = flat.layout.slots
     .toSorted((a, b) => a.parameter - b.parameter)
     .map(({ offset, size }) => flat.parameters.slice(offset, offset + size));
   const count = parameters.length;
-  const buffers = readModelTensors({ names: names.slice(count), variables: variables.slice(count) });
+  const buffers = readModelWeights({ names: names.slice(count), variables: variables.slice(count) });
   const tensors = values.map((own, i) => ({ name: names[i]!, shape: parameters[i]!.shape, values: own }));
   return [...tensors, ...(await buffers)];
 }

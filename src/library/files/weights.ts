@@ -1,7 +1,7 @@
 /** Saves and loads the weights of a model. Each file format has a module of its own. */
 import { matchWeights } from '../../formats/weights/matchWeights.ts';
 import {
-  checkTensorDigests,
+  checkSavedTensorDigests,
   DIGESTS_KEY,
   type WeightsMetadata,
   type DecodedWeights,
@@ -90,7 +90,7 @@ export async function loadWeights(
   const read = async (): Promise<LoadedContents<Record<string, string>>> => {
     const { name, bytes } = await readFileSource(requireFileSource(source), signal);
     const { tensors, about, notes } = await serializer.read(name, bytes);
-    checkTensorDigests(name, tensors, about);
+    checkSavedTensorDigests(name, tensors, about);
     const { [DIGESTS_KEY]: _, ...metadata } = about;
     return {
       facts: metadata,

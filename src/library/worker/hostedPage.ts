@@ -8,7 +8,7 @@ import { withinDeadline } from '../../util/deadline.ts';
 import { deferred } from '../../util/deferred.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { ProgramPage, PageAddress } from '../page.ts';
-import { createWorkerHostRequest, type FromHostPage, type FromHostedWorker } from './messages.ts';
+import { createHostedWorkerRequest, type HostPageMessage, type FromHostedWorker } from './messages.ts';
 
 /**
  * If the page does not answer within this number of milliseconds, the worker assumes that the page
@@ -38,12 +38,12 @@ export async function requestHostPage(clock: Clock): Promise<ProgramPage> {
     if (isOver) return;
     const { port1, port2 } = new MessageChannel();
     ports.add(port1);
-    port1.onmessage = ({ data }: MessageEvent<FromHostPage>) => {
+    port1.onmessage = ({ data }: MessageEvent<HostPageMessage>) => {
       if (data.type !== 'hosted') return;
       ports.delete(port1);
       hosted.resolve(pageAt(port1, data.address));
     };
-    globalThis.postMessage(createWorkerHostRequest(id, lock), { transfer: [port2] });
+    globalThis.postMessage(createHostedWorkerRequest(id, lock), { transfer: [port2] });
     clock.after(REPEAT_MS, request);
   };
   request();
@@ -67,7 +67,7 @@ function pageAt(port: MessagePort, address: PageAddress): ProgramPage {
   const post = (message: FromHostedWorker): void => port.postMessage(message);
   const relay = createRelayedConnector((request) => post({ type: 'relay', request }));
   const leaving = new EventTarget();
-  port.onmessage = ({ data }: MessageEvent<FromHostPage>) => {
+  port.onmessage = ({ data }: MessageEvent<HostPageMessage>) => {
     if (data.type === 'relay') relay.receive(data.reply);
     else if (data.type === 'debug') setDebugPatterns(data.patterns);
     else if (data.type === 'leaving') leaving.dispatchEvent(new Event('pagehide'));

@@ -14,7 +14,7 @@ import { onceThreadLockReleased } from '../../transport/threadLock.ts';
 import { watchDebugPatterns } from '../../util/debugLog.ts';
 import { UsageError } from '../../util/errors.ts';
 import { writeRoomToAddress } from '../page.ts';
-import { isWorkerHostRequest, type FromHostPage, type FromHostedWorker } from './messages.ts';
+import { isHostedWorkerRequest, type HostPageMessage, type FromHostedWorker } from './messages.ts';
 
 /**
  * Opens the connections of the process groups that `worker` joins with `initProcessGroup`. Call it
@@ -33,7 +33,7 @@ export function hostWorker(worker: Worker): void {
   const hosted = new Set<string>();
   worker.addEventListener('message', (event: MessageEvent<unknown>) => {
     const [port] = event.ports;
-    if (!isWorkerHostRequest(event.data) || !port) return;
+    if (!isHostedWorkerRequest(event.data) || !port) return;
     event.stopImmediatePropagation();
     const { id, lock } = event.data;
     // The worker repeats its request until the page replies, so the same request may arrive several
@@ -46,7 +46,7 @@ export function hostWorker(worker: Worker): void {
 
 /** Opens the connections that the worker at the other end of `port` requests. */
 function host(port: MessagePort, lock: string | null): void {
-  const post = (message: FromHostPage, transfer: Transferable[] = []): void => port.postMessage(message, transfer);
+  const post = (message: HostPageMessage, transfer: Transferable[] = []): void => port.postMessage(message, transfer);
   const peers = new PeerRelayHost(openPeerConnection, requestTabPort, (reply, transfer) =>
     post({ type: 'relay', reply }, transfer),
   );

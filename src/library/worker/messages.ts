@@ -3,14 +3,14 @@
  * `postMessage`, which also carries a port. All other messages use this port, so that
  * `postMessage` and `onmessage` belong to the user's program.
  */
-import type { RelayReply, RelayRequest } from '../../engine/membership/peerRelay.ts';
+import type { PeerRelayReply, PeerRelayRequest } from '../../engine/membership/peerRelay.ts';
 import type { PageAddress } from '../page.ts';
 
 /** The mark of a worker's first message, which no message of the user's program has. */
 const REQUEST_TYPE = 'peergrad: host this worker';
 
 /** A worker's request for connections. The message also transfers a port. */
-export interface WorkerHostRequest {
+export interface HostedWorkerRequest {
   type: typeof REQUEST_TYPE;
   /**
    * Identifies the worker. A worker repeats its request until the page replies, and all its
@@ -22,21 +22,21 @@ export interface WorkerHostRequest {
 }
 
 /** Page to worker. */
-export type FromHostPage =
+export type HostPageMessage =
   | { type: 'hosted'; address: PageAddress }
-  | { type: 'relay'; reply: RelayReply }
+  | { type: 'relay'; reply: PeerRelayReply }
   /** The patterns of the debug log. */
   | { type: 'debug'; patterns: string }
   /** The page is being closed. */
   | { type: 'leaving' };
 
 /** Worker to page. */
-export type FromHostedWorker = { type: 'relay'; request: RelayRequest } | { type: 'room'; room: string };
+export type FromHostedWorker = { type: 'relay'; request: PeerRelayRequest } | { type: 'room'; room: string };
 
-export function createWorkerHostRequest(id: string, lock: string | null): WorkerHostRequest {
+export function createHostedWorkerRequest(id: string, lock: string | null): HostedWorkerRequest {
   return { type: REQUEST_TYPE, id, lock };
 }
 
-export function isWorkerHostRequest(data: unknown): data is WorkerHostRequest {
+export function isHostedWorkerRequest(data: unknown): data is HostedWorkerRequest {
   return typeof data === 'object' && data !== null && 'type' in data && data.type === REQUEST_TYPE;
 }

@@ -56,7 +56,10 @@ export function variablesOf(model: Model | readonly Variable[]): ModelVariables 
  * Runs `main` and then restores the model's buffers, because a pass changes the averages of batch
  * normalization.
  */
-export async function runKeepingBuffers(model: Model | readonly Variable[], main: () => Promise<void>): Promise<void> {
+export async function runRestoringModelBuffers(
+  model: Model | readonly Variable[],
+  main: () => Promise<void>,
+): Promise<void> {
   const { buffers } = variablesOf(model);
   const before = buffers.map((buffer) => buffer.clone());
   try {

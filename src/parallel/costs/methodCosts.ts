@@ -3,7 +3,7 @@
  * result from the same figures.
  */
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
-import type { MethodComparison } from '../../protocol/runResult.ts';
+import type { MethodTestResult } from '../../protocol/runResult.ts';
 import {
   methodChangesLearning,
   LEARNING_METHOD_NAMES,
@@ -28,7 +28,7 @@ export interface MeasuredMethodCosts extends ExchangeSpeed {
   busyMs: number;
 }
 
-type MethodCost = MethodComparison['costs'][number];
+type MethodCost = MethodTestResult['costs'][number];
 
 /**
  * Milliseconds per byte of the gradient that SparseLoCo needs to find, send and apply the largest

@@ -25,7 +25,7 @@ import type { ElementRange } from '../../util/range.ts';
 import { moveAveragesToLayout } from '../flat/optimizerLayout.ts';
 import { toFlatOptimizer, type TensorflowOptimizer } from '../flat/optimizerOf.ts';
 import { runAndAbortGroupOnSignal } from '../groups/abortGroupOnSignal.ts';
-import { WeightWatch } from '../backward/weightWatch.ts';
+import { WeightChangeDetector } from '../backward/weightChangeDetector.ts';
 import type { BucketShards } from './bucketShards.ts';
 import {
   agreeOnFlatOrder,
@@ -50,7 +50,7 @@ import { JoinContext, type JoinOptions, type JoinStatus } from './join.ts';
 import { ModelBuffers } from './modelBuffers.ts';
 import { checkMetrics, differentiatePass, passWithoutSamples, type Pass, type PassOptions } from '../backward/pass.ts';
 import { Reducer } from './reducer.ts';
-import type { LocalPass, OpenReduction, Reduction } from './reduction.ts';
+import type { LocalPass, UntimedReduction, Reduction } from './reduction.ts';
 import { StaticGraph } from './staticGraph.ts';
 import { verifyModel } from './verifyModel.ts';
 
@@ -80,7 +80,7 @@ export class DistributedDataParallel {
   readonly #clock: Clock;
   readonly #reducer: Reducer;
   readonly #graph: StaticGraph | null;
-  readonly #watch: WeightWatch;
+  readonly #watch: WeightChangeDetector;
   #group: ProcessGroup;
   #isOrdered = false;
   #isLocal = false;
@@ -95,7 +95,7 @@ export class DistributedDataParallel {
     const { parameters, buffers } = variables;
     this.#group = group;
     this.#variables = variables;
-    this.#watch = new WeightWatch(parameters);
+    this.#watch = new WeightChangeDetector(parameters);
     this.#buffers = new ModelBuffers(buffers, group);
     this.#options = shared;
     this.#clock = clock;
@@ -536,7 +536,7 @@ export class DistributedDataParallel {
     return this.#join.exchangeStatus({ isActive, contributes, synchronizes: !this.#isLocal });
   }
 
-  async #accumulate(local: LocalPass | null): Promise<OpenReduction> {
+  async #accumulate(local: LocalPass | null): Promise<UntimedReduction> {
     const none = { traces: [], metrics: [], communicate: 0, exposed: 0 };
     if (!local) return { ...none, loss: 0, samples: 0, readback: 0, computedAt: this.#clock.now() };
     const { loss, computedAt } = await this.#reducer.accumulate(local);
@@ -554,7 +554,7 @@ export class DistributedDataParallel {
     local: LocalPass | null,
     status: JoinStatus | null,
     totalSamples?: number,
-  ): Promise<OpenReduction> {
+  ): Promise<UntimedReduction> {
     const { average, broadcastBuffers } = this.#options;
     const { worldSize } = this.group;
     const ranks = this.#join?.divideByInitialWorldSize === false ? (status?.contributors ?? worldSize) : worldSize;

@@ -14,7 +14,7 @@ import { gradBuckets, type CommHook } from './commHooks.ts';
 import { ErrorFeedback } from './errorFeedback.ts';
 import { BucketShards } from './bucketShards.ts';
 import { GradientReads } from './gradientReads.ts';
-import type { LocalPass, OpenReduction, ReducerOptions } from './reduction.ts';
+import type { LocalPass, UntimedReduction, ReducerOptions } from './reduction.ts';
 import type { GradientListener } from '../backward/tape.ts';
 import { checkTotalSamples, gradientDivisorOf, type GradientDivisorOptions } from './weighting.ts';
 
@@ -211,7 +211,7 @@ export class Reducer {
     pass: LocalPass | null,
     flags: readonly number[],
     weighting: GradientDivisorOptions,
-  ): Promise<OpenReduction & { flags: Float32Array }> {
+  ): Promise<UntimedReduction & { flags: Float32Array }> {
     const { clock, shapes, tracksUsage, keepsLocal, metrics: count } = this.#options;
     const pending = this.#pending;
     const used = shapes.map((_, i) => (pass?.computed.used[i] ?? false) || (pending?.used[i] ?? false));

@@ -60,7 +60,7 @@ export interface Reduction {
  * A reduction as the reducer returns it. The reducer does not know when the pass started, so
  * `compute` and `bytesSent`, which count from that start, are missing.
  */
-export type OpenReduction = Omit<Reduction, 'compute' | 'bytesSent'> & {
+export type UntimedReduction = Omit<Reduction, 'compute' | 'bytesSent'> & {
   /**
    * Time at which the gradients of the first bucket were read from the GPU, in milliseconds of the
    * clock. `compute` is counted until then.

@@ -43,7 +43,7 @@ export function cutLayers(layers: readonly LayerCost[], ranks: number, options: 
   const bounds = { cost: Infinity, bytes: maxBytes ?? Infinity };
   const fastest = bestCut(layers, ranks, options, bounds, 'cost');
   if (!fastest) throw unfit(layers, ranks, options);
-  const cost = Math.max(...loadOfRanks(layers, fastest, options).map((load) => load.cost));
+  const cost = Math.max(...pipelineLoadOfRanks(layers, fastest, options).map((load) => load.cost));
   return bestCut(layers, ranks, options, { ...bounds, cost }, 'bytes') ?? fastest;
 }
 
@@ -53,7 +53,7 @@ export function layersOfStage(stages: readonly number[], stage: number): number[
 }
 
 /** Returns cost and memory of each rank with this cut. */
-export function loadOfRanks(
+export function pipelineLoadOfRanks(
   layers: readonly LayerCost[],
   stages: readonly number[],
   { ring = false, lossCost = 0 }: CutLayersOptions = {},
@@ -154,7 +154,7 @@ function checkRanks(layers: readonly LayerCost[], ranks: number): void {
 function unfit(layers: readonly LayerCost[], ranks: number, options: CutLayersOptions): UsageError {
   const anywhere = { cost: Infinity, bytes: Infinity };
   const stages = bestCut(layers, ranks, options, anywhere, 'bytes')!;
-  const loads = loadOfRanks(layers, stages, options);
+  const loads = pipelineLoadOfRanks(layers, stages, options);
   const rank = loads.reduce((fullest, load, i) => (load.bytes > loads[fullest]!.bytes ? i : fullest), 0);
   const start = stages.slice(0, rank).reduce((total, count) => total + count, 0);
   const names = layers.slice(start, start + stages[rank]!).map(({ name }) => name);

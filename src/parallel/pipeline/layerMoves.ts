@@ -1,6 +1,12 @@
 /** Moves layers with their state between ranks, when a model is cut again. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { pieceCopier, pieceReceiver, sendLayerPieces, type LayerStateSource, type ReadPiece } from './layerState.ts';
+import {
+  pieceCopier,
+  pieceReceiver,
+  sendLayerPieces,
+  type LayerStateSource,
+  type ReadStatePiece,
+} from './layerState.ts';
 
 /** Tag of the messages that carry layers. */
 const TAG = 1001;
@@ -55,7 +61,7 @@ export async function moveLayers(
   world: ProcessGroup,
   moves: readonly LayerMove[],
   sourceOf: (layer: number) => LayerStateSource,
-  load: (layer: number, read: ReadPiece) => Promise<void>,
+  load: (layer: number, read: ReadStatePiece) => Promise<void>,
 ): Promise<void> {
   const { rank } = world;
   for (const { layer, from, to } of moves) {

@@ -18,7 +18,7 @@ const PIECES_IN_FLIGHT = 4;
 export type LayerPieces = AsyncGenerator<Float32Array, void>;
 
 /** Fills an array with the next values. The array is at most as long as a piece. */
-export type ReadPiece = (into: Float32Array) => Promise<void>;
+export type ReadStatePiece = (into: Float32Array) => Promise<void>;
 
 /** The state of some layers of a model. */
 export interface LayerStateSource {
@@ -47,7 +47,7 @@ export function piecesOfArray<Buffer extends ArrayBufferLike>(array: Float32Arra
 }
 
 /** Reads variables from the device into one array. */
-export async function readFlat(variables: readonly Variable[]): Promise<Float32Array<ArrayBuffer>> {
+export async function readVariablesFlat(variables: readonly Variable[]): Promise<Float32Array<ArrayBuffer>> {
   const { slots, size } = createFlatLayout(variables.map((variable) => variable.size));
   const values = new Float32Array(size);
   await readVariables(variables, slots, values);
@@ -55,7 +55,7 @@ export async function readFlat(variables: readonly Variable[]): Promise<Float32A
 }
 
 /** Fills an array that may be longer than a piece, with one call of `read` per piece. */
-export async function fillByPieces(array: Float32Array, read: ReadPiece): Promise<void> {
+export async function fillByPieces(array: Float32Array, read: ReadStatePiece): Promise<void> {
   for (const piece of piecesOfArray(array)) await read(piece);
 }
 
@@ -75,14 +75,14 @@ export async function sendLayerPieces(
 }
 
 /** Returns a function that receives the pieces of {@link sendLayerPieces} with this tag. */
-export function pieceReceiver(group: ProcessGroup, from: number, tag: number): ReadPiece {
+export function pieceReceiver(group: ProcessGroup, from: number, tag: number): ReadStatePiece {
   return async (into) => {
     await group.irecv(into, from, { tag });
   };
 }
 
 /** Returns a function that calls `read` and then `onprogress`. */
-export function withPieceProgress(read: ReadPiece, onprogress: () => void): ReadPiece {
+export function withPieceProgress(read: ReadStatePiece, onprogress: () => void): ReadStatePiece {
   return async (into) => {
     await read(into);
     onprogress();
@@ -90,7 +90,7 @@ export function withPieceProgress(read: ReadPiece, onprogress: () => void): Read
 }
 
 /** Returns a function that copies the next piece into an array of the same length. */
-export function pieceCopier(pieces: LayerPieces): ReadPiece {
+export function pieceCopier(pieces: LayerPieces): ReadStatePiece {
   return async (into) => {
     const { value } = await pieces.next();
     into.set(value!);

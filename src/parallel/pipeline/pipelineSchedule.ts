@@ -9,7 +9,7 @@ import { asError, MismatchError, UsageError } from '../../util/errors.ts';
 import type { Scalar, Tensor } from '../backward/flatten.ts';
 import type { PipelineStage } from './pipelineStage.ts';
 import { planForwardOnly, runStagePasses } from './runStagePasses.ts';
-import { gpipe, oneForwardOneBackward, rankOfStage, type PipelinePlan, type TimedPass } from './schedules.ts';
+import { gpipe, oneForwardOneBackward, rankOfStage, type PipelinePlan, type TimedStagePass } from './schedules.ts';
 
 export interface PipelineScheduleOptions {
   /** Number of micro-batches of a step. */
@@ -34,7 +34,7 @@ export interface PipelineStepReport {
   /** Number of samples of all replicas. */
   samples: number;
   /** The passes of this rank, with times in milliseconds of the stage's clock. */
-  passes: TimedPass[];
+  passes: TimedStagePass[];
 }
 
 /** Numbers about a replica's batch and layers. In messages between replicas they come first. */
@@ -82,7 +82,7 @@ abstract class PipelineSchedule {
     const cuts = [...evenDisplacements(own.samples, this.plan.microBatches)];
     this.#step += 1;
     const losses: Tensor[] = [];
-    let passes: TimedPass[];
+    let passes: TimedStagePass[];
     try {
       passes = await this.#run(this.plan, cuts, batch, own.firstTrained, (output) => losses.push(output));
     } catch (error) {
@@ -126,7 +126,7 @@ abstract class PipelineSchedule {
     { inputs, targets }: PipelineBatch,
     firstTrained: number | null,
     onoutput: (output: Tensor) => void,
-  ): Promise<TimedPass[]> {
+  ): Promise<TimedStagePass[]> {
     const { loss, seed = 0 } = this.#options;
     const training = firstTrained !== null;
     const part = (tensor: Tensor, microBatch: number): Tensor =>

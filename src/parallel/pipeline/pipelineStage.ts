@@ -25,10 +25,10 @@ import {
   fillByPieces,
   PiecewiseStateHash,
   piecesOfArray,
-  readFlat,
+  readVariablesFlat,
   type LayerStateSource,
   type LayerPieces,
-  type ReadPiece,
+  type ReadStatePiece,
 } from './layerState.ts';
 import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
 import { layersOfStage } from './cutLayers.ts';
@@ -286,7 +286,7 @@ export class PipelineStage implements LayerStateSource {
   async readBuffers(): Promise<{ layer: number; values: Float32Array<ArrayBuffer> }[]> {
     const all = [];
     for (const { index, buffers } of this.#own) {
-      if (buffers.length > 0) all.push({ layer: index, values: await readFlat(buffers) });
+      if (buffers.length > 0) all.push({ layer: index, values: await readVariablesFlat(buffers) });
     }
     return all;
   }
@@ -301,7 +301,7 @@ export class PipelineStage implements LayerStateSource {
    *
    * @param scalars settings and counters of the optimizers.
    */
-  async load(layer: number, read: ReadPiece, scalars: Float64Array<ArrayBuffer>): Promise<void> {
+  async load(layer: number, read: ReadStatePiece, scalars: Float64Array<ArrayBuffer>): Promise<void> {
     await this.parameters.load(layer, read, scalars);
     for (const { layer: index, variables, size } of this.#committed) {
       if (index !== layer) continue;

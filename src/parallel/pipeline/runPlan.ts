@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { Clock, EventLoopYielder } from '../../util/clock.ts';
 import type { Tensor } from '../backward/flatten.ts';
 import type { IncomingStageValue, StageBoundary, StageBoundaryShapes } from './boundary.ts';
-import { rankOfStage, type PassKind, type PipelinePlan, type StagePass, type TimedPass } from './schedules.ts';
+import { rankOfStage, type PassKind, type PipelinePlan, type StagePass, type TimedStagePass } from './schedules.ts';
 
 /** Number of values that a rank is ready to receive, in addition to the one that it needs next. */
 const RECEIVES_AHEAD = 2;
@@ -39,7 +39,7 @@ export interface PipelinePlanRun {
  *   result is read from the device, unless nothing is sent.
  * @throws (rejects) errors of the passes; TimeoutError and PeerGoneError of messages.
  */
-export async function runPipelinePlan(run: PipelinePlanRun): Promise<TimedPass[]> {
+export async function runPipelinePlan(run: PipelinePlanRun): Promise<TimedStagePass[]> {
   const { plan, rank, boundary, clock, during = (pass) => pass() } = run;
   const passes = plan.passes[rank]!;
   const remote = passes.filter((pass) => {
@@ -72,7 +72,7 @@ export async function runPipelinePlan(run: PipelinePlanRun): Promise<TimedPass[]
     local.delete(key);
     return value;
   };
-  const timed: TimedPass[] = [];
+  const timed: TimedStagePass[] = [];
   try {
     for (const pass of passes) {
       receiveAhead();

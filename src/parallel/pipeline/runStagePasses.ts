@@ -4,7 +4,7 @@ import type { LayerPass } from './pipelineLayer.ts';
 import type { PipelineStage } from './pipelineStage.ts';
 import { runPipelinePlan, type PipelinePlanRun } from './runPlan.ts';
 import type { StageLoss } from './stageLayers.ts';
-import type { PipelinePlan, TimedPass } from './schedules.ts';
+import type { PipelinePlan, TimedStagePass } from './schedules.ts';
 
 /** The micro-batches of a step, as this rank needs them. */
 export interface StepMicroBatches {
@@ -42,7 +42,7 @@ export function runStagePasses(
   stage: PipelineStage,
   plan: PipelinePlan,
   batches: StepMicroBatches,
-): Promise<TimedPass[]> {
+): Promise<TimedStagePass[]> {
   const { group, boundary, clock, yielder, stages } = stage;
   const { losses, firstTrained = 0 } = batches;
   const last = plan.stages - 1;

@@ -122,7 +122,7 @@ export function idleShare(plan: PipelinePlan): number {
 }
 
 /** Times of a pass. `start` and `end` have the unit of the durations. */
-export interface TimedPass extends StagePass {
+export interface TimedStagePass extends StagePass {
   start: number;
   end: number;
 }
@@ -138,8 +138,8 @@ export function timePipelinePlan(
   { passes, ranks, stages }: Pick<PipelinePlan, 'passes' | 'ranks' | 'stages'>,
   durationOf: (pass: Pick<StagePass, 'kind' | 'stage'>) => number,
   transferOf: (kind: PassKind) => number = () => 0,
-): TimedPass[][] {
-  const timed = passes.map((): TimedPass[] => []);
+): TimedStagePass[][] {
+  const timed = passes.map((): TimedStagePass[] => []);
   const ends = new Map<string, number>();
   const free = Array.from({ length: ranks }, () => 0);
   let left = passes.reduce((sum, own) => sum + own.length, 0);

@@ -16,13 +16,13 @@ import {
   PiecewiseStateHash,
   piecesOfArray,
   pieceRangesOf,
-  readFlat,
+  readVariablesFlat,
   pieceReceiver,
   withPieceProgress,
   sendLayerPieces,
   type LayerStateSource,
   type LayerPieces,
-  type ReadPiece,
+  type ReadStatePiece,
   type PieceRange,
 } from './layerState.ts';
 import type { StageMirrorStorage, OpenStageMirrorStorage } from './mirrorStorage.ts';
@@ -216,12 +216,12 @@ export class StageMirror implements LayerStateSource {
     );
   }
 
-  #receiver(): ReadPiece {
+  #receiver(): ReadStatePiece {
     return pieceReceiver(this.#group, this.#global(leftOf(this.#group)), TAG);
   }
 
   /** Sets the whole state. */
-  async #fill(read: ReadPiece): Promise<void> {
+  async #fill(read: ReadStatePiece): Promise<void> {
     await this.#receivePieces(read, 0, this.#slotCount);
     for (const { values } of this.#buffers) await fillByPieces(values, read);
   }
@@ -233,7 +233,7 @@ export class StageMirror implements LayerStateSource {
     for (const { next } of this.#buffers) await fillByPieces(next, read);
   }
 
-  async #receivePieces(read: ReadPiece, firstPart: number, lastPart: number): Promise<void> {
+  async #receivePieces(read: ReadStatePiece, firstPart: number, lastPart: number): Promise<void> {
     for (const { at, length } of this.#places(this.#parameters, firstPart, lastPart)) {
       const piece = new Float32Array(length);
       await read(piece);
@@ -299,13 +299,13 @@ async function* initialPieces(
     try {
       const trained = trainedVariables(layer, variables);
       for (const variable of variables.filter((each) => trained.includes(each))) {
-        yield* piecesOfArray(await readFlat([variable]));
+        yield* piecesOfArray(await readVariablesFlat([variable]));
         for (let slot = 0; slot < slotCount; slot++) {
           for (const { length } of pieceRangesOf(variable.size)) yield createOptimizer(length).state().slots[slot]!;
         }
       }
       const buffers = variables.filter((each) => !trained.includes(each));
-      if (buffers.length > 0) allBuffers.push(await readFlat(buffers));
+      if (buffers.length > 0) allBuffers.push(await readVariablesFlat(buffers));
     } finally {
       layer.dispose();
     }

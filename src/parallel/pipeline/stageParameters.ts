@@ -21,7 +21,7 @@ import {
   pieceRangesOf,
   type PiecewiseStateHash,
   type LayerPieces,
-  type ReadPiece,
+  type ReadStatePiece,
 } from './layerState.ts';
 
 /** The numbers that the ranks agree on before a step is applied. */
@@ -210,7 +210,7 @@ export class StageParameters {
   }
 
   /** Sets the parameters of a layer. @param scalars see {@link scalars}. */
-  async load(layer: number, read: ReadPiece, scalars: Float64Array<ArrayBuffer>): Promise<void> {
+  async load(layer: number, read: ReadStatePiece, scalars: Float64Array<ArrayBuffer>): Promise<void> {
     for (const entry of this.#of(layer)) {
       const values = new Float32Array(entry.variable.size);
       await fillByPieces(values, read);

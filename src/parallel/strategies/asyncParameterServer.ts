@@ -13,7 +13,7 @@ import type { Optimizer } from '../../optim/optimizer.ts';
 import { asError } from '../../util/errors.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import type { Pass } from '../backward/pass.ts';
-import { Replica, type LocalGradient } from './replica.ts';
+import { Replica, type LocalPassReport } from './replica.ts';
 import type { UpdateResult } from './replicaStrategy.ts';
 import { ServerStrategy } from './serverStrategy.ts';
 import type { OnStepApplied, StepOptions, StepReport, StrategyOptions } from './strategy.ts';
@@ -60,7 +60,7 @@ export class AsyncParameterServer extends ServerStrategy<StrategyOptions & Async
     return super.step(pass, options, onapplied);
   }
 
-  protected async update({ loss, samples }: LocalGradient): Promise<UpdateResult> {
+  protected async update({ loss, samples }: LocalPassReport): Promise<UpdateResult> {
     const { clock, syncEvery } = this.options;
     const startedAt = clock.now();
     if (this.#server) await this.#server.pushOwn();

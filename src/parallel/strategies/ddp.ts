@@ -32,7 +32,7 @@ import { ShardedOptimizer } from '../zero/shardedOptimizer.ts';
 import { ddpStateFromParts, ddpStateToParts, type DdpState, type DdpStateHead } from '../recovery/ddpState.ts';
 import type { EnteredRankState, ElasticStrategy } from './elasticStrategy.ts';
 import { GradientTransport, type GradientTransportOptions } from './gradientTransport.ts';
-import type { ReplicaOptimizer, StepRepeater } from '../zero/replicaOptimizer.ts';
+import type { ReplicaOptimizer, MissedStepRepeater } from '../zero/replicaOptimizer.ts';
 import type { OnStepApplied, StepOptions, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 import { WholeOptimizer } from './wholeOptimizer.ts';
 
@@ -171,7 +171,7 @@ export class Ddp implements Strategy, ElasticStrategy {
     return [this.#ddp.parameters, scalars, ...slots];
   }
 
-  get repeater(): StepRepeater | null {
+  get repeater(): MissedStepRepeater | null {
     const { repeater, learningRate } = this.#optimizer;
     return (
       repeater && {

@@ -4,7 +4,7 @@ import type { JobCodecName } from '../../spec/codecs.ts';
 import type { TrainingProgress } from '../recovery/progress.ts';
 import type { PeerState } from '../recovery/stateElection.ts';
 import type { DdpState } from '../recovery/ddpState.ts';
-import type { StepRepeater } from '../zero/replicaOptimizer.ts';
+import type { MissedStepRepeater } from '../zero/replicaOptimizer.ts';
 
 /** A rank's state when it entered a group. */
 export interface EnteredRankState<Note> extends PeerState {
@@ -51,7 +51,7 @@ export interface ElasticStrategy {
    * Repeats steps of other ranks; `null` if no step can be repeated. Its `lastGradient` is `null`
    * if the gradient of the last step alone does not lead to the committed state.
    */
-  readonly repeater: StepRepeater | null;
+  readonly repeater: MissedStepRepeater | null;
   /** Whether {@link snapshot} has the averages of all parameters. */
   readonly isWhole: boolean;
   /**

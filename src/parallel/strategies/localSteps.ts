@@ -33,7 +33,7 @@ import { ddpStateFromParts, ddpStateToParts, type DdpState, type DdpStateHead } 
 import type { EnteredRankState, ElasticStrategy } from './elasticStrategy.ts';
 import { UNFRAGMENTED_STREAMING, createParameterFragments, type ParameterFragment } from './fragments.ts';
 import type { OuterStepMean } from './outerMean.ts';
-import { Replica, type LocalGradient } from './replica.ts';
+import { Replica, type LocalPassReport } from './replica.ts';
 import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
 import type { Strategy, StrategyOptions } from './strategy.ts';
 
@@ -178,7 +178,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     this.replica.write();
   }
 
-  protected async update({ loss, samples }: LocalGradient, learningRate?: number): Promise<UpdateResult> {
+  protected async update({ loss, samples }: LocalPassReport, learningRate?: number): Promise<UpdateResult> {
     const { clock, syncEvery } = this.options;
     const { replica } = this;
     const { delay } = this.#streaming;

@@ -7,7 +7,7 @@
  * server is synchronous, and there is only one.
  */
 import type { Optimizer } from '../../optim/optimizer.ts';
-import { Replica, type LocalGradient } from './replica.ts';
+import { Replica, type LocalPassReport } from './replica.ts';
 import type { UpdateResult } from './replicaStrategy.ts';
 import { ServerStrategy } from './serverStrategy.ts';
 import type { StrategyOptions } from './strategy.ts';
@@ -33,7 +33,7 @@ export class ParameterServer extends ServerStrategy {
     this.#optimizer = this.group.rank === 0 ? this.options.createOptimizer(this.replica.size) : null;
   }
 
-  protected async update({ samples }: LocalGradient, learningRate?: number): Promise<UpdateResult> {
+  protected async update({ samples }: LocalPassReport, learningRate?: number): Promise<UpdateResult> {
     const { clock } = this.options;
     const { group, replica } = this;
     const server = group.ranks[0]!;

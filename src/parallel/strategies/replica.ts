@@ -25,7 +25,7 @@ import { verifyModel } from '../ddp/verifyModel.ts';
 /** Number of elements after the gradient: the summed loss and the number of samples. */
 const EXTRA_ELEMENTS = 2;
 
-export interface LocalGradient {
+export interface LocalPassReport {
   /** Mean loss of this rank's samples; 0 without samples. */
   loss: number;
   samples: number;
@@ -110,7 +110,10 @@ export class Replica {
   }
 
   /** Computes {@link sums} from this rank's samples. Without samples all sums are zero. */
-  async compute<Outputs extends Tensor | Tensor[]>(pass: Pass<Outputs>, options: PassOptions): Promise<LocalGradient> {
+  async compute<Outputs extends Tensor | Tensor[]>(
+    pass: Pass<Outputs>,
+    options: PassOptions,
+  ): Promise<LocalPassReport> {
     const { clock, checkGradients } = this.#options;
     const { samples, oncomputed } = options;
     const startedAt = clock.now();

@@ -1,6 +1,6 @@
 /** Base of strategies whose ranks compute their gradient as a whole, not in DDP's buckets. */
 import type { Pass, PassOptions } from '../backward/pass.ts';
-import type { LocalGradient, Replica } from './replica.ts';
+import type { LocalPassReport, Replica } from './replica.ts';
 import type { OnStepApplied, StepOptions, StepReport, StrategyOptions } from './strategy.ts';
 
 export interface UpdateResult extends Pick<StepReport, 'loss' | 'samples'> {
@@ -29,7 +29,7 @@ export abstract class ReplicaStrategy<Options extends StrategyOptions = Strategy
    * Updates the replica's parameters with its {@link Replica.sums}, together with the other ranks
    * or alone.
    */
-  protected abstract update(local: LocalGradient, learningRate: number | undefined): Promise<UpdateResult>;
+  protected abstract update(local: LocalPassReport, learningRate: number | undefined): Promise<UpdateResult>;
 
   /** Called when a step is applied. */
   protected stepped(): void {}

@@ -2,9 +2,9 @@
 import { checkSameOptimizer, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import { clipGradNorm } from '../flat/clip.ts';
-import type { ReplicaOptimizer, SavedOptimizerState, StepRepeater } from '../zero/replicaOptimizer.ts';
+import type { ReplicaOptimizer, SavedOptimizerState, MissedStepRepeater } from '../zero/replicaOptimizer.ts';
 
-export class WholeOptimizer implements ReplicaOptimizer, StepRepeater {
+export class WholeOptimizer implements ReplicaOptimizer, MissedStepRepeater {
   readonly isWhole = true;
   readonly repeater = this;
   readonly #ddp: DistributedDataParallel;

@@ -14,7 +14,7 @@ export interface SavedOptimizerState {
 }
 
 /** Repeats a step from its averaged gradient, for a rank that is behind. */
-export interface StepRepeater {
+export interface MissedStepRepeater {
   /** The averaged gradient of the last step; `null` before the first step. */
   readonly lastGradient: Float32Array<ArrayBuffer> | null;
   /** The learning rate of that step. */
@@ -28,7 +28,7 @@ export interface ReplicaOptimizer {
   readonly equalState: OptimizerState;
   readonly learningRate: number;
   /** `null` if each rank has only its shard of the averaged gradient. */
-  readonly repeater: StepRepeater | null;
+  readonly repeater: MissedStepRepeater | null;
   /** Whether {@link snapshot} has the averages of all parameters. */
   readonly isWhole: boolean;
   /**

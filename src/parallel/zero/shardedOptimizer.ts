@@ -2,7 +2,7 @@
  * The optimizer of a rank's shard in an elastic run (ZeRO stage 1, see
  * `zeroRedundancyOptimizer.ts`). All ranks have the parameters. The averages of a shard are on the
  * rank that owns the shard. The next rank of the ring has a copy of them, the mirror, which is at
- * most {@link MIRROR_EVERY_STEPS} steps old.
+ * most {@link MIRROR_SHARDS_EVERY_STEPS} steps old.
  *
  * A step is applied when the shards of all ranks have arrived. So after an interruption each rank
  * has whole parameters, of this step or of the previous one. A rank that has not received all
@@ -31,7 +31,7 @@ import { moveShardPieces, WHOLE_SHARD, type ShardPiece } from './shardPiece.ts';
  * bytes of parameters, a copy sends 2K/n bytes, and a step sends 2K(n-1)/n bytes. So copies add
  * 1/(50(n-1)) to the bytes: 0.7 % with four ranks.
  */
-export const MIRROR_EVERY_STEPS = 50;
+export const MIRROR_SHARDS_EVERY_STEPS = 50;
 
 interface ShardedOptimizerOptions {
   /** Creates the optimizer of a shard for a number of elements. */
@@ -88,7 +88,7 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     const { group, gradient, parameters, shards } = this.#ddp;
     const { own } = shards;
     const startedAt = clock.now();
-    if (this.#stepsSinceMirror >= MIRROR_EVERY_STEPS) this.#others = await this.#exchangeMirrors();
+    if (this.#stepsSinceMirror >= MIRROR_SHARDS_EVERY_STEPS) this.#others = await this.#exchangeMirrors();
     const averaged = packRanges(gradient, own);
     if (clipNorm !== null) await clipShards(group, averaged, [{ start: 0, end: averaged.length }], clipNorm);
     const clippedAt = clock.now();

@@ -6,7 +6,7 @@ import {
   ranksWithoutRecording,
 } from '../../../src/app/monitor/analyze.ts';
 import { mergeRecordedLanes } from '../../../src/app/monitor/mergeRecordings.ts';
-import { parseRecordingFile } from '../../../src/app/monitor/recordingFile.ts';
+import { parseFlightRecordingFile } from '../../../src/app/monitor/recordingFile.ts';
 import type { FlightRecording } from '../../../src/protocol/flightRecording.ts';
 import { lane, record, recording } from './fixtures.ts';
 
@@ -19,7 +19,7 @@ describe('a recording file', () => {
       lanes: [lane(0, 0)],
       clocks: [{ offsetMs: -3, errorMs: 1 }, null],
     });
-    expect(parseRecordingFile(JSON.stringify(whole))).toEqual({ ok: true, recording: whole });
+    expect(parseFlightRecordingFile(JSON.stringify(whole))).toEqual({ ok: true, recording: whole });
   });
 
   test.each([
@@ -30,7 +30,7 @@ describe('a recording file', () => {
     [JSON.stringify(recording(0, { records: [record(0), record(-1)] })), /recording \(records\.1\.seq:/],
     [JSON.stringify(recording(3)), /recording \(rank.*3 of 3/],
   ])('is rejected with the problem and its position if it is not valid: %s', (text, problem) => {
-    const read = parseRecordingFile(text);
+    const read = parseFlightRecordingFile(text);
     expect(read.ok ? '' : read.problem).toMatch(problem);
   });
 });

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { deflateSync, strToU8 } from 'fflate';
 import { expect, test } from 'vitest';
 import { DEFAULT_PAGE_JOB, PAGE_JOB_DEFAULTS } from '../../../src/app/state/algorithm.ts';
-import { fitsJobLink, parseJobLink, jobLinkSettings } from '../../../src/app/state/jobLink.ts';
+import { fitsJobLink, parseJobLink, addressSettingsOfJob } from '../../../src/app/state/jobLink.ts';
 import { hashWithSettings } from '../../../src/app/state/route.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 import { mixSeed } from '../../../src/util/rng.ts';
@@ -50,7 +50,7 @@ test.each([
   },
 ])('a link to a job gives the same job: %o', (fields) => {
   const job = parseJob(fields);
-  expect(parseJobLink(queryOf(hashWithSettings('#new', jobLinkSettings(job))))).toEqual({
+  expect(parseJobLink(queryOf(hashWithSettings('#new', addressSettingsOfJob(job))))).toEqual({
     job,
     problem: null,
     unknown: [],
@@ -58,13 +58,15 @@ test.each([
 });
 
 test('a link to the default job has no job settings, even if the address had settings of a different job', () => {
-  expect(hashWithSettings('#new', jobLinkSettings(DEFAULT_PAGE_JOB))).toBe('#new');
-  expect(hashWithSettings('#new?seed=7&job=mnist&lang=zh', jobLinkSettings(DEFAULT_PAGE_JOB))).toBe('#new?lang=zh');
+  expect(hashWithSettings('#new', addressSettingsOfJob(DEFAULT_PAGE_JOB))).toBe('#new');
+  expect(hashWithSettings('#new?seed=7&job=mnist&lang=zh', addressSettingsOfJob(DEFAULT_PAGE_JOB))).toBe(
+    '#new?lang=zh',
+  );
 });
 
 test('a link without an algorithm gives the ring, the default of rooms that are opened on the page', () => {
   expect(parseJobLink(new URLSearchParams('seed=7')).job).toMatchObject({ algorithm: 'ring', seed: 7 });
-  expect(hashWithSettings('#new', jobLinkSettings(DEFAULT_JOB))).toBe('#new?algorithm=auto');
+  expect(hashWithSettings('#new', addressSettingsOfJob(DEFAULT_JOB))).toBe('#new?algorithm=auto');
 });
 
 test('a link with an algorithm that does not support its codec gives the default job and the reason', () => {
@@ -113,7 +115,7 @@ test('a model with many layers is too large for a link', () => {
   const [first, last] = OWN.config.layers;
   const job = parseJob({ ...PAGE_JOB_DEFAULTS, model: { ...OWN, config: { layers: [first, ...middle, last] } } });
   expect(fitsJobLink(job)).toBe(false);
-  expect(hashWithSettings('#new', jobLinkSettings(job))).toBe('#new');
+  expect(hashWithSettings('#new', addressSettingsOfJob(job))).toBe('#new');
   expect(fitsJobLink(parseJob({ model: OWN }))).toBe(true);
 });
 

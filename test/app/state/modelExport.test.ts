@@ -1,6 +1,6 @@
 import { beforeEach, expect, test, vi } from 'vitest';
 import {
-  expectModelFile,
+  beginModelExport,
   cancelModelExport,
   modelExportState,
   receiveModelFile,
@@ -15,7 +15,7 @@ const answer = (id: number, step: number) =>
   receiveModelFile({ type: 'exported', id, problem: null, file: { name: 'model', step, content: new Blob() } });
 
 test('after an export of the best model, the page knows the step of this model', () => {
-  answer(expectModelFile('safetensors', 'best'), 40);
+  answer(beginModelExport('safetensors', 'best'), 40);
   expect(modelExportState.value).toEqual({ format: null, problem: null, bestStep: 40 });
 });
 
@@ -25,13 +25,13 @@ test.each([
 ] as const)(
   'after an export as %s of the %s model, the step of the best model is unknown to the page',
   (format, which) => {
-    answer(expectModelFile(format, which), 40);
+    answer(beginModelExport(format, which), 40);
     expect(modelExportState.value).toEqual({ format: null, problem: null, bestStep: null });
   },
 );
 
 test('a request for a model file clears the state of the previous request', () => {
-  answer(expectModelFile('tfjs', 'best'), 40);
-  expectModelFile('tfjs', 'last');
+  answer(beginModelExport('tfjs', 'best'), 40);
+  beginModelExport('tfjs', 'last');
   expect(modelExportState.value).toEqual({ format: 'tfjs', problem: null, bestStep: null });
 });

@@ -3,7 +3,7 @@ import { expect, test, vi } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { FileDistribution } from '../../../src/engine/files/fileDistribution.ts';
 import { SharedFileSlices } from '../../../src/engine/files/sharedFileSlices.ts';
-import { wholeFilesOrder, type SliceOrder } from '../../../src/engine/files/sliceOrder.ts';
+import { wholeFilesOrder, type FileSliceOrder } from '../../../src/engine/files/fileSliceOrder.ts';
 import type { EngineEvent, EventOf } from '../../../src/protocol/events.ts';
 import { FILE_SLICE_BYTES } from '../../../src/protocol/frame.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
@@ -15,7 +15,7 @@ import { changingFile, fileOf } from './testFiles.ts';
 
 const SLICES = 20;
 const OPENING = 3;
-const ORDER: SliceOrder = { slices: permutation(SLICES, 5), opening: OPENING };
+const ORDER: FileSliceOrder = { slices: permutation(SLICES, 5), opening: OPENING };
 const OF_OPENING = Array.from(ORDER.slices.subarray(0, OPENING));
 const TOTAL = SLICES * FILE_SLICE_BYTES;
 

@@ -8,7 +8,7 @@ import {
   lessonMovesAt,
   summedRanksAfter,
   roundStepCount,
-  stateAfterStep,
+  lessonStateAfterStep,
 } from '../../../src/engine/lesson/lessonRound.ts';
 import { LESSON_ALGORITHMS, lessonNumbersPerRank, type LessonState } from '../../../src/protocol/lesson.ts';
 
@@ -27,7 +27,7 @@ const step = (state: LessonState): LessonState => {
   const at = steps.length * 1000;
   const one = { startedAt: all(at), endedAt: all(at + 1000), sentBytes: all(4), receivedBytes: all(8) };
   const zeros = state.round.held.map((list) => list.map(() => 0));
-  return stateAfterStep(state, one, zeros);
+  return lessonStateAfterStep(state, one, zeros);
 };
 
 test.each(LESSON_ALGORITHMS)(

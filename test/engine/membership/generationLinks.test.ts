@@ -12,7 +12,7 @@ import type { RosterEntry } from '../../../src/protocol/room.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import { connectThroughServer } from '../../../src/transport/serverLink.ts';
-import { SharedLink } from '../../../src/transport/sharedLink.ts';
+import { LinkAcrossGenerations } from '../../../src/transport/linkAcrossGenerations.ts';
 import { deferred, type Deferred } from '../../../src/util/deferred.ts';
 import { PeerGoneError, TimeoutError } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';
@@ -46,7 +46,7 @@ async function openWorld(between: Between, { isReversed = false, ranks = 5 } = {
   });
   const pools = members.map(() => new LinkPool(() => {}));
   const stand = (rank: number, peer: number, link: Link): void =>
-    pools[rank]!.put(members[peer]!.member, new SharedLink(link));
+    pools[rank]!.put(members[peer]!.member, new LinkAcrossGenerations(link));
   const [toTwo, toZero] = createMemoryLinkPair();
   const [nowhere] = createMemoryLinkPair();
   if (between === 'a connection' || between === 'an end at rank 0' || between === 'two dead ends') stand(0, 2, toTwo);

@@ -2,17 +2,20 @@ import { describe, expect, test } from 'vitest';
 import { LinkPool, type ConnectionKind } from '../../../src/engine/membership/linkPool.ts';
 import { createFrame, emptyFrameHeader, FrameKind } from '../../../src/protocol/frame.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
-import { SharedLink } from '../../../src/transport/sharedLink.ts';
+import { LinkAcrossGenerations } from '../../../src/transport/linkAcrossGenerations.ts';
 
 test('the traffic of a pool never decreases, because it includes replaced, dropped and lost connections', async () => {
   const pool = new LinkPool(() => {});
   /** Sends a frame over a new connection. Returns the bytes of the pool, and the other end. */
-  const connect = async (member: string, generation: number): Promise<{ sent: number; other: SharedLink }> => {
+  const connect = async (
+    member: string,
+    generation: number,
+  ): Promise<{ sent: number; other: LinkAcrossGenerations }> => {
     const [mine, theirs] = createMemoryLinkPair();
-    const link = new SharedLink(mine);
+    const link = new LinkAcrossGenerations(mine);
     pool.put(member, link);
     await link.view(generation).send(createFrame(emptyFrameHeader(FrameKind.DATA, generation), 68));
-    return { sent: pool.traffic.sent, other: new SharedLink(theirs) };
+    return { sent: pool.traffic.sent, other: new LinkAcrossGenerations(theirs) };
   };
   const first = await connect('Ada', 1);
   const replaced = await connect('Ada', 2);
@@ -26,14 +29,14 @@ test('the traffic of a pool never decreases, because it includes replaced, dropp
 
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-function open(): { link: SharedLink; other: SharedLink } {
+function open(): { link: LinkAcrossGenerations; other: LinkAcrossGenerations } {
   const [mine, theirs] = createMemoryLinkPair();
-  return { link: new SharedLink(mine), other: new SharedLink(theirs) };
+  return { link: new LinkAcrossGenerations(mine), other: new LinkAcrossGenerations(theirs) };
 }
 
 /** A pool with a connection to Ada of the given kind, and a direct connection that it may keep. */
 function poolWith(kind: ConnectionKind | null) {
-  const lost: SharedLink[] = [];
+  const lost: LinkAcrossGenerations[] = [];
   const pool = new LinkPool((_member, _error, link) => lost.push(link));
   const first = open();
   if (kind !== null) pool.put('Ada', first.link, kind);
@@ -122,7 +125,7 @@ function answering(...answers: boolean[]) {
   const [mine] = createMemoryLinkPair();
   const asked: number[] = [];
   const answer = (ms: number): Promise<boolean> => Promise.resolve(asked.push(ms) > 0 && answers.shift()!);
-  return { link: new SharedLink(Object.assign(mine, { answers: answer })), asked };
+  return { link: new LinkAcrossGenerations(Object.assign(mine, { answers: answer })), asked };
 }
 
 describe('a check of connections', () => {

@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import {
   createRelayedConnector,
   PeerRelayHost,
-  type RelayReply,
-  type RelayRequest,
+  type PeerRelayReply,
+  type PeerRelayRequest,
 } from '../../../src/engine/membership/peerRelay.ts';
 import { UNKNOWN_LINK_DESCRIPTION } from '../../../src/transport/link.ts';
 import type { RequestTabPort } from '../../../src/transport/broker.ts';
@@ -16,7 +16,7 @@ const noPort: RequestTabPort = () => ({ port: Promise.reject(new Error('There is
 const OPTIONS = { initiator: true, iceServers: [], onsignal: () => {} };
 
 async function openLink() {
-  const asked: RelayRequest[] = [];
+  const asked: PeerRelayRequest[] = [];
   const relay = createRelayedConnector((request) => asked.push(request));
   const { link } = relay.connect(OPTIONS);
   const channel = createChannel();
@@ -37,7 +37,7 @@ test('a question about a link is answered even if its connection closes before t
 });
 
 test('a page answers a question about a link even if the statistics of the connection fail', async () => {
-  const replies: RelayReply[] = [];
+  const replies: PeerRelayReply[] = [];
   const connection: PeerConnection = {
     ...{ channel: createChannel(), onclose: null, onchannel: null, signal: () => {}, close: () => {} },
     describe: () => Promise.reject(new Error('The connection is closed.')),

@@ -3,7 +3,7 @@
  * the other ranks.
  */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { DIRECT_HEAD_START_MS, SERVER_ATTEMPT_DELAY_MS } from '../../../src/engine/membership/generationLink.ts';
+import { DIRECT_HEAD_START_MS, SERVER_LINK_ATTEMPT_DELAY_MS } from '../../../src/engine/membership/generationLink.ts';
 import type { PeerConnector } from '../../../src/engine/membership/generationLinkOptions.ts';
 import type { RankStateReport } from '../../../src/engine/membership/membership.ts';
 import type { RendezvousOptions } from '../../../src/engine/membership/rendezvousOptions.ts';
@@ -568,7 +568,7 @@ describe('a rank whose links go through the server', () => {
     const signal = { type: 'answer', sdp: '' } as const;
     socket.says({ type: 'signal', generation: GENERATION, from: 'member-2222', attempt: 0, signal });
     await settle();
-    clock.advance(SERVER_ATTEMPT_DELAY_MS);
+    clock.advance(SERVER_LINK_ATTEMPT_DELAY_MS);
     await settle();
     socket.says({ type: 'pulses', pulses: [] });
     await settle();

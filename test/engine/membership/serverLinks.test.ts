@@ -7,8 +7,8 @@ import {
   LINKING_TIMEOUT_MS,
   DIRECT_RETRY_DELAY_MS,
   DIRECT_HEAD_START_MS,
-  SERVER_ATTEMPT_DELAY_MS,
-  SERVER_ATTEMPT_DELAY_WITH_TURN_MS,
+  SERVER_LINK_ATTEMPT_DELAY_MS,
+  SERVER_LINK_ATTEMPT_DELAY_WITH_TURN_MS,
 } from '../../../src/engine/membership/generationLink.ts';
 import { createFrame, emptyFrameHeader, FrameKind, generationOfFrame } from '../../../src/protocol/frame.ts';
 import type { Link } from '../../../src/transport/link.ts';
@@ -30,7 +30,7 @@ import {
 describe('GenerationLink with a server', () => {
   test('begins an attempt through the server 3 s after the other end has answered', async () => {
     const world = await begin();
-    await world.pass(SERVER_ATTEMPT_DELAY_MS - 1);
+    await world.pass(SERVER_LINK_ATTEMPT_DELAY_MS - 1);
     const before = world.begun('server');
     await world.pass(1);
     expect([before, world.begun('server'), world.ends.direct.alice[0]!.isAborted]).toEqual([0, 1, false]);
@@ -38,11 +38,11 @@ describe('GenerationLink with a server', () => {
   });
 
   test.each([
-    ['without a TURN server', {}, SERVER_ATTEMPT_DELAY_MS],
-    ['with a TURN server', { iceServers: [TURN] }, SERVER_ATTEMPT_DELAY_WITH_TURN_MS],
+    ['without a TURN server', {}, SERVER_LINK_ATTEMPT_DELAY_MS],
+    ['with a TURN server', { iceServers: [TURN] }, SERVER_LINK_ATTEMPT_DELAY_WITH_TURN_MS],
   ])('begins it 3 s later if an end computes or loads then, %s', async (_, options, ms) => {
     const world = await begin({ ...options, isDelayed: () => true });
-    await world.pass(ms + SERVER_ATTEMPT_DELAY_MS - 1);
+    await world.pass(ms + SERVER_LINK_ATTEMPT_DELAY_MS - 1);
     const before = world.begun('server');
     await world.pass(1);
     expect([before, world.begun('server')]).toEqual([0, 1]);
@@ -55,15 +55,15 @@ describe('GenerationLink with a server', () => {
         return false;
       },
     });
-    await world.pass(SERVER_ATTEMPT_DELAY_MS);
-    await world.pass(SERVER_ATTEMPT_DELAY_MS);
+    await world.pass(SERVER_LINK_ATTEMPT_DELAY_MS);
+    await world.pass(SERVER_LINK_ATTEMPT_DELAY_MS);
     expect([world.begun('server'), world.links.alice.isServed]).toEqual([0, false]);
   });
 
   test('begins the attempt through the server only after a failed direct attempt if the other end does not answer', async () => {
     const signals = { arrive: false };
     const world = await begin({ signals });
-    await world.pass(SERVER_ATTEMPT_DELAY_MS);
+    await world.pass(SERVER_LINK_ATTEMPT_DELAY_MS);
     const before = world.begun('server');
     await world.pass(3_000);
     expect([before, world.begun('server')]).toEqual([0, 1]);
@@ -97,7 +97,7 @@ describe('GenerationLink with a server', () => {
 
   test('waits 8 s with a TURN server in a fixed world, too', async () => {
     const world = await begin({ isFixed: true, iceServers: [TURN] });
-    await world.pass(SERVER_ATTEMPT_DELAY_WITH_TURN_MS - 1);
+    await world.pass(SERVER_LINK_ATTEMPT_DELAY_WITH_TURN_MS - 1);
     const before = world.begun('server');
     await world.pass(1);
     expect([before, world.begun('server')]).toEqual([0, 1]);
@@ -108,7 +108,7 @@ describe('GenerationLink with a server', () => {
     ['relays only', { relayOnly: true }],
   ])('waits 8 s with %s, although the first direct attempt has failed', async (_, options) => {
     const world = await begin(options);
-    await world.pass(SERVER_ATTEMPT_DELAY_WITH_TURN_MS - 1);
+    await world.pass(SERVER_LINK_ATTEMPT_DELAY_WITH_TURN_MS - 1);
     const before = world.begun('server');
     await world.pass(1);
     expect([before, world.begun('server'), world.begun('direct')]).toEqual([0, 1, 2]);

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { servedPairsOf, countTransports } from '../../../src/engine/membership/transport.ts';
 import type { LinkRoute } from '../../../src/protocol/runEvents.ts';
-import type { TransportCounts } from '../../../src/protocol/runResult.ts';
+import type { RingLinkCounts } from '../../../src/protocol/runResult.ts';
 import { createMeshes, runRanks } from '../../../src/testing/index.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
@@ -12,7 +12,7 @@ test.each([
   [['server', 'server-clear', 'server'], { webrtc: 0, server: 3, memory: 0 }],
   [['server', 'direct', 'memory'], { webrtc: 1, server: 1, memory: 1 }],
   [['server'], { webrtc: 0, server: 1, memory: 0 }],
-] as [LinkRoute[], TransportCounts][])('the links of the ring are counted by kind: %s', async (routes, transport) => {
+] as [LinkRoute[], RingLinkCounts][])('the links of the ring are counted by kind: %s', async (routes, transport) => {
   const rest = [...routes];
   const createPair = (): [Link, Link] => {
     const route = rest.shift()!;

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import { modelWeightsMetadata } from '../../../src/engine/model/modelWeightsMetadata.ts';
-import { readModelTensors, setModelWeights } from '../../../src/engine/model/modelWeights.ts';
+import { readModelWeights, setModelWeights } from '../../../src/engine/model/modelWeights.ts';
 import { TextGenerator } from '../../../src/engine/tasks/textGenerator.ts';
 import type { PipelineOutputs } from '../../../src/engine/model/pipelineOutputs.ts';
 import { openSafetensors } from '../../../src/formats/weights/safetensors.ts';
@@ -42,7 +42,7 @@ async function wholeFile(job: JobSpec, bytes: Uint8Array<ArrayBuffer>): Promise<
     vocabulary: queryModel instanceof TextGenerator ? queryModel.vocabulary : null,
     facts: queryModel instanceof TextGenerator ? null : queryModel.facts,
   });
-  const whole = await encodeWeights('safetensors', await readModelTensors(queryModel.jobModel), null, about);
+  const whole = await encodeWeights('safetensors', await readModelWeights(queryModel.jobModel), null, about);
   task.dispose();
   return whole;
 }
@@ -105,7 +105,7 @@ test.each([
   const source = jobOf({ ...plain, seed: 9 });
   const task = await wholeTask(source);
   const { jobModel } = task.queryModel;
-  const bytes = await encodeWeights('safetensors', await readModelTensors(jobModel), jobModel.topology, {});
+  const bytes = await encodeWeights('safetensors', await readModelWeights(jobModel), jobModel.topology, {});
   task.dispose();
   const weights = await openWeights('mine.safetensors', new Blob([bytes]));
   const ranks = await runWorld(n, (group) =>
@@ -125,7 +125,7 @@ test.each([
 test('a file that does not fit is rejected before the run, with the tensor and both shapes', async () => {
   const task = await wholeTask(jobOf({ gpt: { ...gpt, width: 8 } }));
   const { jobModel } = task.queryModel;
-  const bytes = await encodeWeights('safetensors', await readModelTensors(jobModel), null, {});
+  const bytes = await encodeWeights('safetensors', await readModelWeights(jobModel), null, {});
   task.dispose();
   const weights = await openWeights('small.safetensors', new Blob([bytes]));
   const reading = runWorld(1, (group) => trainStage(group, jobOf(cut(2)), { weights }));
@@ -138,7 +138,7 @@ test('a file that does not fit is rejected before the run, with the tensor and b
 test('weights in a format other than safetensors are rejected', async () => {
   const task = await wholeTask(parseJob({ job: 'digits', hidden: 8 }));
   const { jobModel } = task.queryModel;
-  const bytes = await encodeWeights('tfjs', await readModelTensors(jobModel), jobModel.topology, {});
+  const bytes = await encodeWeights('tfjs', await readModelWeights(jobModel), jobModel.topology, {});
   task.dispose();
   const weights = await openWeights('model.zip', new Blob([bytes]));
   const job = parseJob({ job: 'digits', hidden: 8, ...cut(2), maxSteps: 1 });
@@ -186,7 +186,7 @@ test('if weights are so large that the loss is not finite, a run ends with an er
   const job = jobOf({ ...cut(2), maxSteps: 1 });
   const task = await wholeTask(job);
   const { jobModel } = task.queryModel;
-  const tensors = await readModelTensors(jobModel);
+  const tensors = await readModelWeights(jobModel);
   tensors.at(-1)!.values.fill(3e38);
   const weights = await openWeights('large', new Blob([await encodeWeights('safetensors', tensors, null, {})]));
   task.dispose();

@@ -9,7 +9,7 @@ import { NETWORK_CHECK_ROOM, type NetworkReport } from '../../../src/protocol/ne
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import type { PeerAttempt, PeerConnectOptions } from '../../../src/transport/peerLink.ts';
-import type { LinkSocket } from '../../../src/transport/serverChannel.ts';
+import type { LinkSocket } from '../../../src/transport/serverLinkChannel.ts';
 import { connectThroughServer } from '../../../src/transport/serverLink.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { deferred, type Deferred } from '../../../src/util/deferred.ts';

@@ -4,7 +4,7 @@ import * as tf from '@tensorflow/tfjs';
 import { StageStep } from '../../../src/engine/pipeline/stageStep.ts';
 import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import type { PipelineModel, PipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
-import { classificationMetrics } from '../../../src/jobs/index.ts';
+import { extraClassificationMetrics } from '../../../src/jobs/index.ts';
 import type { ModelLayer } from '../../../src/jobs/models/modelLayer.ts';
 import { openStageMirrorInMemory } from '../../../src/parallel/pipeline/mirrorStorage.ts';
 import type { LayerPass } from '../../../src/parallel/pipeline/pipelineLayer.ts';
@@ -92,7 +92,7 @@ function createTask(
   return {
     contents,
     ...{ trainSamples: samples, testSamples: 3, classifies: true, classes: undefined },
-    ...{ score: classificationMetrics(parseJob({})), text: null, facts: null },
+    ...{ score: extraClassificationMetrics(parseJob({})), text: null, facts: null },
     dataHash: () => Promise.resolve('00'.repeat(8)),
     dataAdvice: 'count again',
     createModel: () => createModel(samples, ring, built),

@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import { StageStep } from '../../../src/engine/pipeline/stageStep.ts';
 import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
-import { gptPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
+import { createGptPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
 import { textInMemory } from '../../../src/jobs/gpt/text.ts';
 import { createCorpus } from '../../../src/jobs/index.ts';
@@ -33,7 +33,7 @@ async function languageModels(names: readonly string[], fields: Record<string, u
   const text = textInMemory(writeFables().slice(0, 900));
   return Promise.all(
     names.map(async () => {
-      const task = gptPipelineTask(job, await createCorpus(text, job.gpt));
+      const task = createGptPipelineTask(job, await createCorpus(text, job.gpt));
       let heard: ((event: EngineEvent) => void) | null = null;
       const emit = (event: EngineEvent): void => heard?.(event);
       const options = { ...ENVIRONMENT, emit, plan: job };

@@ -2,7 +2,11 @@
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { StageStep } from '../../../src/engine/pipeline/stageStep.ts';
 import { PipelineOutputs } from '../../../src/engine/model/pipelineOutputs.ts';
-import { gptPipelineTask, loadPipelineTask, type PipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
+import {
+  createGptPipelineTask,
+  loadPipelineTask,
+  type PipelineTask,
+} from '../../../src/engine/pipeline/pipelineTask.ts';
 import { createGptTask } from '../../../src/engine/tasks/gptTask.ts';
 import type { JobTask } from '../../../src/engine/tasks/jobTask.ts';
 import { loadJobTask } from '../../../src/engine/tasks/loadJobTask.ts';
@@ -37,7 +41,7 @@ export async function trainStage(
   const task =
     given ??
     (job.job === 'gpt'
-      ? gptPipelineTask(job, await createCorpus(TEXT, job.gpt))
+      ? createGptPipelineTask(job, await createCorpus(TEXT, job.gpt))
       : await loadPipelineTask(job, { files: [], baseUrl: '' }));
   const emit = (event: EngineEvent): void => onevent?.(event, outputs);
   const outputs: PipelineOutputs = new PipelineOutputs({ job, task, weights, emit });

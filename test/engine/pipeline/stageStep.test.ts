@@ -1,7 +1,7 @@
 /** Runs with a pipeline against runs of one rank that holds the whole model. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import { samplesPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
+import { createSamplesPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
 import { createCorpus, gptNetworkMemory, gptNetworkSize, type Dataset } from '../../../src/jobs/index.ts';
 import { GlobalCursor } from '../../../src/parallel/data/cursor.ts';
@@ -125,7 +125,7 @@ test('a sample that a stage cannot use is left out by all stages, as by a rank w
   const broken = [[3, 8], [3, 17]]; // prettier-ignore
   const results = await runWorld(2, async (group) => {
     const files = filesOf(broken[group.rank]!);
-    const task = samplesPipelineTask(job, { train: files, test: files });
+    const task = createSamplesPipelineTask(job, { train: files, test: files });
     const { result, outputs } = await trainStage(group, job, { task });
     outputs.dispose();
     return result;
@@ -156,7 +156,7 @@ test('all stages are told the samples of their next steps, and report how long t
         return train.read(...args);
       },
     };
-    const task = samplesPipelineTask(job, { train: slow, test: filesOf([]) });
+    const task = createSamplesPipelineTask(job, { train: slow, test: filesOf([]) });
     (await trainStage(group, job, { task, onevent: (event) => void events.push(event) })).outputs.dispose();
   });
   const cursor = new GlobalCursor({ datasetSize: 24, seed: job.seed });
@@ -183,7 +183,7 @@ test('a stage between the first and the last reads no samples, and is told of no
         return files.read(indices, ...rest);
       },
     };
-    const task = samplesPipelineTask(job, { train: counted, test: counted });
+    const task = createSamplesPipelineTask(job, { train: counted, test: counted });
     const { result, outputs } = await trainStage(group, job, { task });
     outputs.dispose();
     return result;

@@ -8,8 +8,8 @@ import { evaluateHeldOutSamples } from '../../../src/engine/tasks/evaluation.ts'
 import { createJobTask, type JobTask } from '../../../src/engine/tasks/jobTask.ts';
 import type { Dataset } from '../../../src/jobs/index.ts';
 import { countLabelsInTopK, countCorrect } from '../../../src/jobs/models/classificationCounts.ts';
-import { lossSumOf } from '../../../src/jobs/models/loss.ts';
-import { regressionMetrics, regressionSums } from '../../../src/jobs/models/heldOutMetrics.ts';
+import { lossSumFunctionOf } from '../../../src/jobs/models/loss.ts';
+import { extraRegressionMetrics, regressionSums } from '../../../src/jobs/models/heldOutMetrics.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { REGRESSION_LOSS_NAMES, type RegressionLossName } from '../../../src/spec/measures.ts';
 import { runWorld } from '../../../src/testing/index.ts';
@@ -46,7 +46,7 @@ describe.each<[RegressionLossName, (distance: number) => number]>([
   const targets = [0.5, -0.25, 0.5, 0.75, 0.5, -8];
   const weights = [1, 2, 1, 0.5, 1, 0];
   const sumOf = (x: tf.Tensor): tf.Scalar =>
-    lossSumOf(name)(x.reshape([6, 1]), tf.tensor1d(targets), tf.tensor1d(weights));
+    lossSumFunctionOf(name)(x.reshape([6, 1]), tf.tensor1d(targets), tf.tensor1d(weights));
   const byHand = (values: readonly number[]): number =>
     values.reduce((sum, value, i) => sum + weights[i]! * cost(value - targets[i]!), 0);
 
@@ -140,7 +140,7 @@ test('errors and R² of a regression are exact over all ranks, for every loss', 
 
 test('R² of equal labels is 0, or 1 if all predictions are exact, and never infinite', () => {
   const sums = regressionSums([1, 2, 3], [0.3, 0.3, 0.3], [1, 1, 1]);
-  const score = regressionMetrics({ metrics: ['r2'] }, 1);
+  const score = extraRegressionMetrics({ metrics: ['r2'] }, 1);
   expect(score.toMetrics(sums, 3)).toEqual({ r2: 0 });
   for (const amount of [0.3, 0]) {
     const all = [amount, amount, amount];

@@ -1,7 +1,7 @@
 /** Steps whose samples cannot be used, such as broken pictures. Memory links, the CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { samplesPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
+import { createSamplesPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
 import type { Dataset } from '../../../src/jobs/index.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
@@ -35,7 +35,7 @@ async function train(fields: Record<string, unknown>, broken: readonly number[])
   return runWorld(2, async (group) => {
     const files = filesOf(broken.includes(group.rank));
     if (isPipelineJob(job)) {
-      const task = samplesPipelineTask(job, { train: files, test: files });
+      const task = createSamplesPipelineTask(job, { train: files, test: files });
       const { result, outputs } = await trainStage(group, job, { task });
       outputs.dispose();
       return result;

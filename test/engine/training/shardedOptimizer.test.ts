@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { runStateFromCheckpoint, runStateToCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
 import type { TrainingTask } from '../../../src/engine/tasks/task.ts';
 import type { RunState } from '../../../src/engine/storage/runState.ts';
-import { MIRROR_EVERY_STEPS } from '../../../src/parallel/zero/shardedOptimizer.ts';
+import { MIRROR_SHARDS_EVERY_STEPS } from '../../../src/parallel/zero/shardedOptimizer.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { hashOfArrays } from '../../../src/util/hash.ts';
@@ -126,7 +126,7 @@ describe('a run with a sharded optimizer', () => {
 
   test('sends as many bytes as a ring all-reduce, although ranks also copy the optimizer’s averages', async () => {
     const n = 4;
-    const steps = MIRROR_EVERY_STEPS + 1;
+    const steps = MIRROR_SHARDS_EVERY_STEPS + 1;
     // An epoch has as many steps as the run, and ranks compare their states only in the end.
     const fields = { maxSteps: null, epochs: 1, batchSize: 1, hashEvery: 1000, optimizer: 'adam', learningRate: 1e-6 };
     const members = await counters(n, fields, { samples: n * steps, padding: 60_000 });

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import * as tf from '@tensorflow/tfjs';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { SharedFileSlices } from '../../../src/engine/files/sharedFileSlices.ts';
-import { determineSliceOrder } from '../../../src/engine/files/sliceOrder.ts';
+import { determineFileSliceOrder } from '../../../src/engine/files/fileSliceOrder.ts';
 import type { Run } from '../../../src/engine/run/run.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
@@ -98,7 +98,7 @@ async function trainOnWhole(job: JobSpec, files: SharedFileSlices): Promise<{ st
 test('the first step is taken before all files have arrived, and the run has the same result as with all files', async () => {
   const files = await pets();
   const job = jobOn(files);
-  const { opening } = await determineSliceOrder(files, job, 2);
+  const { opening } = await determineFileSliceOrder(files, job, 2);
   const { createPair, open } = gatedLinks(opening + 12);
   const guestFiles = SharedFileSlices.awaited(files.manifest);
   const host = await tabOf(job, files);
@@ -121,7 +121,7 @@ test('the first step is taken before all files have arrived, and the run has the
 test('if the host is lost in the middle, the other ranks report what is missing', async () => {
   const files = await pets();
   const job = jobOn(files);
-  const { opening } = await determineSliceOrder(files, job, 3);
+  const { opening } = await determineFileSliceOrder(files, job, 3);
   const { createPair } = gatedLinks(opening + 12);
   const stepped = deferred();
   const host = await tabOf(job, files, () => {}, 3);
@@ -160,7 +160,7 @@ test('if the host is lost in the middle, the other ranks report what is missing'
 test('a rank that joins in the middle trains with the others, which take each sample of an epoch once', async () => {
   const files = await pets();
   const job = jobOn(files);
-  const { opening } = await determineSliceOrder(files, job, 2);
+  const { opening } = await determineFileSliceOrder(files, job, 2);
   const { createPair } = gatedLinks(opening + 12);
   const stepped = deferred();
   const host = await tabOf(job, files);

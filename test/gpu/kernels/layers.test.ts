@@ -1,9 +1,9 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, expect, test } from 'vitest';
-import { lossSumOf } from '../../../src/jobs/models/loss.ts';
+import { lossSumFunctionOf } from '../../../src/jobs/models/loss.ts';
 import { buildJobModel } from '../../../src/jobs/models/models.ts';
 import { chooseWebGpuKernels } from '../../../src/gpu/kernels/index.ts';
-import type { KernelChoice, BuiltInModelName } from '../../../src/spec/names.ts';
+import type { GpuKernelChoice, BuiltInModelName } from '../../../src/spec/names.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { integers, uniform } from './compare.ts';
 import { dispatchesOf } from './dispatches.ts';
@@ -23,7 +23,7 @@ function trainingOf(name: BuiltInModelName) {
   const x = tf.tensor(uniform(rng, BATCH, SIDE, SIDE, 1).values, [BATCH, SIDE, SIDE, 1]);
   const labels = tf.tensor1d(integers(rng, 10, BATCH).values, 'int32');
   const weights = tf.ones([BATCH]) as tf.Tensor1D;
-  const lossSum = lossSumOf('cross-entropy');
+  const lossSum = lossSumFunctionOf('cross-entropy');
   return {
     gradients: () => tf.variableGrads(() => lossSum(model.logits(x), labels, weights), [...model.variables]),
     dispose: () => {
@@ -33,7 +33,7 @@ function trainingOf(name: BuiltInModelName) {
   };
 }
 
-async function lossesOf(name: BuiltInModelName, kernels: KernelChoice): Promise<number[]> {
+async function lossesOf(name: BuiltInModelName, kernels: GpuKernelChoice): Promise<number[]> {
   chooseWebGpuKernels(kernels);
   const before = tf.memory().numTensors;
   const { gradients, dispose } = trainingOf(name);
@@ -64,7 +64,7 @@ test.each([
   ['cnn', { own: 16, stock: 43 }],
 ] as const)('the gradients of %s take fewer dispatches than with the stock kernels', (name, expected) => {
   const { gradients, dispose } = trainingOf(name);
-  const count = (kernels: KernelChoice): number => {
+  const count = (kernels: GpuKernelChoice): number => {
     chooseWebGpuKernels(kernels);
     return dispatchesOf(gradients);
   };

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import type { DecodePicture } from '../../../src/formats/decodePicture.ts';
 import { openImages, type ImagesJob, type OpenedImages } from '../../../src/jobs/images/images.ts';
-import { storedFileOf } from '../../../src/jobs/storedFile.ts';
+import { dataFileOf } from '../../../src/jobs/dataFile.ts';
 import { npyFile } from '../../formats/npyFiles.ts';
 import { imagesFile, labelsFile } from '../../formats/idxFiles.ts';
 import { zipFile } from '../../formats/zipFiles.ts';
@@ -27,7 +27,7 @@ const folder = (name: string, bytes: Uint8Array<ArrayBuffer>, count = 5, ending 
 
 function open(files: Files): Promise<OpenedImages> {
   return openImages(
-    Object.entries(files).map(([name, bytes]) => storedFileOf(new File([bytes], name))),
+    Object.entries(files).map(([name, bytes]) => dataFileOf(new File([bytes], name))),
     JOB,
     { decode },
   );

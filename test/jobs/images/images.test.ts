@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { sampleLength, type Dataset } from '../../../src/jobs/dataset.ts';
 import type { DecodePicture } from '../../../src/formats/decodePicture.ts';
 import { openImages, type ImagesJob, type OpenedImages } from '../../../src/jobs/images/images.ts';
-import { storedFileOf } from '../../../src/jobs/storedFile.ts';
+import { dataFileOf } from '../../../src/jobs/dataFile.ts';
 import { trainTestSplit } from '../../../src/jobs/trainTestSplit.ts';
 import { DataError } from '../../../src/util/errors.ts';
 import { npyFile } from '../../formats/npyFiles.ts';
@@ -27,7 +27,7 @@ async function load(
   job: Partial<ImagesJob> = {},
   onundecoded?: (problem: string) => void,
 ): Promise<ReturnType<OpenedImages['load']> & OpenedImages> {
-  const named = Object.entries(files).map(([name, bytes]) => storedFileOf(new File([bytes], name)));
+  const named = Object.entries(files).map(([name, bytes]) => dataFileOf(new File([bytes], name)));
   const opened = await openImages(named, { ...JOB, ...job }, { decode, onundecoded });
   return { ...opened, ...opened.load() };
 }
@@ -237,7 +237,7 @@ const stripes: DecodePicture = async (_name, _blob, { side }) =>
 const pixelsOf = ({ preview }: OpenedImages): string[] => preview.pictures.map(({ pixels }) => pixels.join());
 
 test('changed pictures are in the preview with a note, but the held-out ones and all samples are read unchanged', async () => {
-  const named = Object.entries(pets).map(([name, bytes]) => storedFileOf(new File([bytes], name)));
+  const named = Object.entries(pets).map(([name, bytes]) => dataFileOf(new File([bytes], name)));
   const [plain, changed] = await Promise.all(
     ([null, ['flip', 'shift']] as const).map((augment) =>
       openImages(named, { ...JOB, augment: augment && [...augment] }, { decode: stripes }),

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { findClassFolders } from '../../../src/jobs/images/pictureFolders.ts';
 import { PictureFiles } from '../../../src/jobs/images/pictures.ts';
 import type { PictureRequest, PictureReadResult } from '../../../src/jobs/images/readPictures.ts';
-import { storedFileOf, type FilePlace } from '../../../src/jobs/storedFile.ts';
+import { dataFileOf, type FilePlace } from '../../../src/jobs/dataFile.ts';
 import { deferred, type Deferred } from '../../../src/util/deferred.ts';
 
 const SIDE = 8;
@@ -21,7 +21,7 @@ function picturesOf(
   placeOf?: (i: number) => FilePlace,
 ): { pictures: PictureFiles } & Reads {
   const files = Array.from({ length: count }, (_, i) => ({
-    ...storedFileOf(new File(['x'], `${i % 2 ? 'b' : 'a'}/${i}.png`)),
+    ...dataFileOf(new File(['x'], `${i % 2 ? 'b' : 'a'}/${i}.png`)),
     size: bytes,
     ...(placeOf && { place: placeOf(i) }),
   }));

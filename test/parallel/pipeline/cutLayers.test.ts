@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
   cutLayers,
-  loadOfRanks,
+  pipelineLoadOfRanks,
   type CutLayersOptions,
   type LayerCost,
 } from '../../../src/parallel/pipeline/cutLayers.ts';
@@ -38,7 +38,7 @@ function largest(
   key: 'cost' | 'bytes',
   options: CutLayersOptions,
 ): number {
-  return Math.max(...loadOfRanks(layers, cut, options).map((load) => load[key]));
+  return Math.max(...pipelineLoadOfRanks(layers, cut, options).map((load) => load[key]));
 }
 
 test('cutLayers minimizes the cost of the slowest rank and, among such cuts, the bytes of the rank with the most bytes', () => {

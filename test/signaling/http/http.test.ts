@@ -1,5 +1,5 @@
 import { listFiles } from '../../../src/jobs/fileSource.ts';
-import { readFilesAtPlaces } from '../../../src/jobs/storedFile.ts';
+import { readFilesAtPlaces } from '../../../src/jobs/dataFile.ts';
 import { readWebRanges } from '../../../src/jobs/webRanges.ts';
 import { hashOfFileList, type DataFileEntry } from '../../../src/spec/dataFiles.ts';
 import { once } from 'node:events';

@@ -1,12 +1,12 @@
 /** A page for tests: trains with 1, 2 and 3 replicas on one device each. */
 import * as tf from '@tensorflow/tfjs';
-import { DataParallel, type ReplicaMemory } from '../../../src/dataParallel.ts';
+import { DataParallel, type ReplicaPassReport } from '../../../src/dataParallel.ts';
 import { createOptimizer, openDevice } from '../../../src/index.ts';
 
 export interface Trained {
   backend: string;
   losses: number[];
-  rows: ReplicaMemory[];
+  rows: ReplicaPassReport[];
   /** Milliseconds of a step, the median. */
   stepMs: number;
   leaked: number;

@@ -2,7 +2,7 @@
  * A page for tests: one end of a link over simple-peer or over a message port. Two tabs of one
  * browser open it, and exchange signals over a BroadcastChannel.
  */
-import { PeerRelayHost, type RelayReply } from '../../../src/engine/membership/peerRelay.ts';
+import { PeerRelayHost, type PeerRelayReply } from '../../../src/engine/membership/peerRelay.ts';
 import type { PeerSignal } from '../../../src/protocol/linkSignal.ts';
 import { requestTabPort } from '../../../src/transport/broker.ts';
 import { connectPeer, openPeerConnection, type PeerAttempt } from '../../../src/transport/peerLink.ts';
@@ -66,7 +66,7 @@ function inWorker(
 ): RunningEnd {
   const worker = new Worker(new URL('./linkWorker.ts', import.meta.url), { type: 'module' });
   const post = (message: ToLinkWorker, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
-  const reply = (message: RelayReply, transfer: Transferable[]): void => {
+  const reply = (message: PeerRelayReply, transfer: Transferable[]): void => {
     if (message.type === 'peer-channel' && !canTransfer) throw new DOMException('not transferable', 'DataCloneError');
     post({ type: 'relay', reply: message }, transfer);
   };

@@ -4,8 +4,8 @@
  */
 import {
   createRelayedConnector,
-  type RelayReply,
-  type RelayRequest,
+  type PeerRelayReply,
+  type PeerRelayRequest,
 } from '../../../src/engine/membership/peerRelay.ts';
 import type { PeerSignal } from '../../../src/protocol/linkSignal.ts';
 import type { PeerAttempt } from '../../../src/transport/peerLink.ts';
@@ -14,12 +14,12 @@ import { runEnd, type End } from './linkEnd.ts';
 
 /** Messages from the page to the worker. */
 export type ToLinkWorker =
-  | { type: 'relay'; reply: RelayReply }
+  | { type: 'relay'; reply: PeerRelayReply }
   | { type: 'open'; name: string; end: End; connections: number }
   | { type: 'signal'; signal: PeerSignal };
 /** Messages from the worker to the page. */
 export type FromLinkWorker =
-  | { type: 'relay'; request: RelayRequest }
+  | { type: 'relay'; request: PeerRelayRequest }
   | { type: 'signal'; signal: PeerSignal }
   | { type: 'done'; failure: string | null };
 

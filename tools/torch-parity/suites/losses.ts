@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs';
-import { lossSumOf } from '../../../src/jobs/models/loss.ts';
+import { lossSumFunctionOf } from '../../../src/jobs/models/loss.ts';
 import { crossEntropySum } from '../../../src/gpu/kernels/crossEntropy.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import type { Suite } from '../suite.ts';
@@ -32,7 +32,7 @@ export const losses: Suite = {
     const ofAmounts = [];
     for (const name of AMOUNT_LOSSES) {
       const result = await differentiated(tf.tensor2d(outputs, [outputs.length, 1]), (x) =>
-        lossSumOf(name)(x as tf.Tensor2D, tf.tensor1d(amounts), tf.tensor1d(amountWeights)),
+        lossSumFunctionOf(name)(x as tf.Tensor2D, tf.tensor1d(amounts), tf.tensor1d(amountWeights)),
       );
       ofAmounts.push({ name, ...result });
     }

@@ -11,13 +11,13 @@ import { formatBytes, formatCount, formatPercent } from '../../locales/format.ts
 import { uiMessages } from '../../locales/index.ts';
 import { writeSettingsToAddress, pageRoute } from '../../state/address.ts';
 import { integerFromQuery } from '../../state/route.ts';
-import { Lessons } from '../common/Lessons.tsx';
+import { LessonLinks } from '../common/LessonLinks.tsx';
 import { LessonText } from '../common/LessonText.tsx';
 import {
   MICRO_BATCH_BOUNDS,
   lessonPipelinePlan,
   STAGE_BOUNDS,
-  type PipelineSize,
+  type LessonPipelineSize,
   bubbleShare,
   countPlanSquares,
 } from './board.ts';
@@ -40,7 +40,7 @@ export function PipelineLesson() {
   const { pipelineLesson } = uiMessages.value;
   const { query } = pageRoute.value;
   const page = integerFromQuery(query, 'page', [1, 1, PIPELINE_LESSON_PAGES.length]) - 1;
-  const size: PipelineSize = {
+  const size: LessonPipelineSize = {
     stages: integerFromQuery(query, 'stages', STAGE_BOUNDS),
     microBatches: integerFromQuery(query, 'microBatches', MICRO_BATCH_BOUNDS),
   };
@@ -49,7 +49,7 @@ export function PipelineLesson() {
   return (
     <main class="lesson wrap">
       <h1 class="away">{pipelineLesson.heading}</h1>
-      <Lessons current="pipeline" />
+      <LessonLinks current="pipeline" />
       <p class="dim small">{pipelineLesson.simulated}</p>
       <div class="lesson-columns">
         <LessonText
@@ -87,7 +87,7 @@ export function PipelineLesson() {
  * The part of the screen that the page explains. If the number of stages or micro-batches changes,
  * the part starts from its beginning.
  */
-function Part({ name, size, bytes }: { name: PipelineLessonPageId; size: PipelineSize; bytes: number }) {
+function Part({ name, size, bytes }: { name: PipelineLessonPageId; size: LessonPipelineSize; bytes: number }) {
   switch (name) {
     case 'why':
       return <ModelCut stages={size.stages} layers={GPT2.layers} bytes={bytes} />;
@@ -112,7 +112,7 @@ function Part({ name, size, bytes }: { name: PipelineLessonPageId; size: Pipelin
   }
 }
 
-function Bubble({ size }: { size: PipelineSize }) {
+function Bubble({ size }: { size: LessonPipelineSize }) {
   const { bubble, schedules } = uiMessages.value.pipelineLesson;
   const plan = lessonPipelinePlan('gpipe', size);
   const { all, waiting } = countPlanSquares(plan);

@@ -2,10 +2,10 @@
 import { NumberSelect } from '../../components/IndexSelect.tsx';
 import { uiMessages } from '../../locales/index.ts';
 import { writeSettingsToAddress } from '../../state/address.ts';
-import { MICRO_BATCH_BOUNDS, STAGE_BOUNDS, type PipelineSize } from './board.ts';
+import { MICRO_BATCH_BOUNDS, STAGE_BOUNDS, type LessonPipelineSize } from './board.ts';
 
 interface Props {
-  size: PipelineSize;
+  size: LessonPipelineSize;
   /**
    * Whether the page explains a batch that is not cut. If so, the number of micro-batches is not
    * shown.

@@ -3,22 +3,22 @@
  * results need time to travel.
  */
 import { useSignal } from '@preact/signals';
-import { timePipelinePlan, type StagePass, type TimedPass } from '../../../parallel/pipeline/schedules.ts';
+import { timePipelinePlan, type StagePass, type TimedStagePass } from '../../../parallel/pipeline/schedules.ts';
 import { RankMark } from '../../components/RankMark.tsx';
 import { formatPercent } from '../../locales/format.ts';
 import { uiMessages } from '../../locales/index.ts';
-import { bubbleShare, endOfLastPass, lessonPipelinePlan, waitingTimeShare, type PipelineSize } from './board.ts';
+import { bubbleShare, endOfLastPass, lessonPipelinePlan, waitingTimeShare, type LessonPipelineSize } from './board.ts';
 import { Legend } from './Legend.tsx';
 
 /** Duration of each kind of pass. The unit is the duration of a forward pass. */
 const DURATIONS = { forward: 1, backward: 2 } as const;
 const TRAVELS = { most: 2, step: 0.25 } as const;
 
-export function PipelineTimingPanel({ size }: { size: PipelineSize }) {
+export function PipelineTimingPanel({ size }: { size: LessonPipelineSize }) {
   const { travel } = uiMessages.value.pipelineLesson;
   const time = useSignal(0);
   const plan = lessonPipelinePlan('1f1b', size);
-  const timed = (travels: number): TimedPass[][] =>
+  const timed = (travels: number): TimedStagePass[][] =>
     timePipelinePlan(
       plan,
       ({ kind }: Pick<StagePass, 'kind'>) => DURATIONS[kind],

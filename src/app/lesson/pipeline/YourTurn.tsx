@@ -6,7 +6,7 @@ import { IndexSelect } from '../../components/IndexSelect.tsx';
 import { useSignal } from '@preact/signals';
 import { uiMessages } from '../../locales/index.ts';
 import { PipelinePlanGrid } from './PipelinePlanGrid.tsx';
-import { keptActivationsByStage, lessonPipelinePlan, type PipelineSize } from './board.ts';
+import { keptActivationsByStage, lessonPipelinePlan, type LessonPipelineSize } from './board.ts';
 import { Legend } from './Legend.tsx';
 import {
   nextPassOf1F1B,
@@ -19,7 +19,7 @@ import {
   type YourTurnState,
 } from './turn.ts';
 
-export function YourTurn({ size }: { size: PipelineSize }) {
+export function YourTurn({ size }: { size: LessonPipelineSize }) {
   const { turn: labels, schedules } = uiMessages.value.pipelineLesson;
   const turn = useSignal(startYourTurn(size, 0));
   const { stage, plan } = turn.value;
@@ -131,7 +131,7 @@ function textOf(turn: YourTurnState): string {
 }
 
 /** Compares the finished step with both schedules. */
-function Result({ turn: { plan, stage }, size }: { turn: YourTurnState; size: PipelineSize }) {
+function Result({ turn: { plan, stage }, size }: { turn: YourTurnState; size: LessonPipelineSize }) {
   const { turn: labels } = uiMessages.value.pipelineLesson;
   const [gpipe, usual] = (['gpipe', '1f1b'] as const).map((schedule) => lessonPipelinePlan(schedule, size));
   const most = (one: typeof plan): number => keptActivationsByStage(one)[stage]!.most;

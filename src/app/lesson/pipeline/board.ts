@@ -8,7 +8,7 @@ import {
   type ComputedPassCounts,
   type PipelinePlan,
   type StagePass,
-  type TimedPass,
+  type TimedStagePass,
 } from '../../../parallel/pipeline/schedules.ts';
 import type { PIPELINE_SCHEDULE_NAMES } from '../../../spec/pipeline.ts';
 
@@ -16,7 +16,7 @@ import type { PIPELINE_SCHEDULE_NAMES } from '../../../spec/pipeline.ts';
 export const STAGE_BOUNDS = [2, 3, 5] as const;
 export const MICRO_BATCH_BOUNDS = [1, 4, 8] as const;
 
-export interface PipelineSize {
+export interface LessonPipelineSize {
   stages: number;
   microBatches: number;
 }
@@ -25,7 +25,7 @@ export type PipelineScheduleName = (typeof PIPELINE_SCHEDULE_NAMES)[number];
 
 export function lessonPipelinePlan(
   schedule: PipelineScheduleName,
-  { stages, microBatches }: PipelineSize,
+  { stages, microBatches }: LessonPipelineSize,
 ): PipelinePlan {
   return (schedule === 'gpipe' ? gpipe : oneForwardOneBackward)(stages, microBatches);
 }
@@ -76,17 +76,17 @@ export function countPlanSquares({ passes, ranks, ticks }: PipelinePlan): { all:
 }
 
 /** Returns the bubble of a pipeline by its formula: the share of time in which ranks wait. */
-export function bubbleShare({ stages, microBatches }: PipelineSize): number {
+export function bubbleShare({ stages, microBatches }: LessonPipelineSize): number {
   return (stages - 1) / (microBatches + stages - 1);
 }
 
 /** Returns the time at which the last pass ends. */
-export function endOfLastPass(timed: readonly (readonly TimedPass[])[]): number {
+export function endOfLastPass(timed: readonly (readonly TimedStagePass[])[]): number {
   return Math.max(...timed.flat().map((pass) => pass.end));
 }
 
 /** Returns the share of the time from 0 to `end` in which these ranks wait. */
-export function waitingTimeShare(timed: readonly (readonly TimedPass[])[], end: number): number {
+export function waitingTimeShare(timed: readonly (readonly TimedStagePass[])[], end: number): number {
   const busy = timed.flat().reduce((sum, pass) => sum + pass.end - pass.start, 0);
   return 1 - busy / (end * timed.length);
 }

@@ -15,7 +15,7 @@ import {
   keptActivationsByStage,
   lessonPipelinePlan,
   pipelinePlanUntil,
-  type PipelineSize,
+  type LessonPipelineSize,
 } from './board.ts';
 
 export type YourTurnChoice = PassKind | 'wait';
@@ -46,7 +46,7 @@ export interface YourTurnState {
   verdict: YourTurnVerdict;
 }
 
-export function startYourTurn(size: PipelineSize, stage: number): YourTurnState {
+export function startYourTurn(size: LessonPipelineSize, stage: number): YourTurnState {
   return { stage, plan: pipelinePlanUntil(lessonPipelinePlan('1f1b', size), 0), verdict: { kind: 'ready' } };
 }
 

@@ -13,7 +13,13 @@ import { useElementSize } from '../../components/useElementSize.ts';
 import { smallTextPixels, theme, zoom } from '../../browser/theme.ts';
 import { uiMessages } from '../../locales/index.ts';
 import { PickedChunkDetails } from './PickedChunkDetails.tsx';
-import { drawChunkGrid, drawReceivingCells, filledCellShare, readGridPalette, type GridPicture } from './drawGrid.ts';
+import {
+  drawChunkGrid,
+  drawReceivingCells,
+  filledCellShare,
+  readGridPalette,
+  type ChunkGridPicture,
+} from './drawGrid.ts';
 import { chunkName } from '../frameAt.ts';
 import { narratePickedChunk } from '../narrate.ts';
 import { rankVectorsExtentOf } from '../numbers.ts';
@@ -204,7 +210,7 @@ function Lights({ n, chunks, lit }: { n: number; chunks: number; lit: ChunkHighl
 function usePainted(
   canvas: { readonly current: HTMLCanvasElement | null },
   player: RingPlayer,
-  { n, chunks, width, height }: Pick<GridPicture, 'n' | 'chunks' | 'width' | 'height'>,
+  { n, chunks, width, height }: Pick<ChunkGridPicture, 'n' | 'chunks' | 'width' | 'height'>,
 ): void {
   const colours = theme.value;
   const textSize = smallTextPixels.value;

@@ -45,7 +45,7 @@ export function readGridPalette(element: Element): GridPalette {
   };
 }
 
-export interface GridPicture {
+export interface ChunkGridPicture {
   /** `n` is the number of ranks (rows), and `chunks` is the number of chunks (columns). */
   n: number;
   chunks: number;
@@ -62,7 +62,7 @@ export interface GridPicture {
   family: string;
 }
 
-export function drawChunkGrid(context: CanvasRenderingContext2D, picture: GridPicture): void {
+export function drawChunkGrid(context: CanvasRenderingContext2D, picture: ChunkGridPicture): void {
   context.clearRect(0, 0, picture.width, picture.height);
   for (let rank = 0; rank < picture.n; rank++) {
     for (let chunk = 0; chunk < picture.chunks; chunk++) drawCell(context, picture, rank, chunk, null);
@@ -74,7 +74,7 @@ export function drawChunkGrid(context: CanvasRenderingContext2D, picture: GridPi
  * Paints the cells that receive chunks in step `index` of the plan. No other cell changes during
  * the step.
  */
-export function drawReceivingCells(context: CanvasRenderingContext2D, picture: GridPicture, index: number): void {
+export function drawReceivingCells(context: CanvasRenderingContext2D, picture: ChunkGridPicture, index: number): void {
   const { frame } = picture;
   const step = frame?.plan.steps[index];
   if (frame === null || step === undefined) return;
@@ -106,7 +106,7 @@ interface Box {
 
 function drawCell(
   context: CanvasRenderingContext2D,
-  picture: GridPicture,
+  picture: ChunkGridPicture,
   rank: number,
   chunk: number,
   arrival: Arrival | null,
@@ -140,7 +140,7 @@ function drawCell(
 /** Draws a slot for each rank. It is coloured if the numbers of the rank are in the sum. */
 function drawSlots(
   context: CanvasRenderingContext2D,
-  picture: GridPicture,
+  picture: ChunkGridPicture,
   box: Box,
   parts: SummedRanks,
   arrival: Arrival | null,
@@ -174,7 +174,7 @@ function drawSlots(
 /** Draws bars over the ranks in the sum. The bar of a finished sum is darker. */
 function drawBar(
   context: CanvasRenderingContext2D,
-  { n, chunks, width, palette }: GridPicture,
+  { n, chunks, width, palette }: ChunkGridPicture,
   box: Box,
   parts: SummedRanks,
   arrival: Arrival | null,
@@ -214,7 +214,7 @@ function runsOf(ranks: SummedRanks): [first: number, count: number][] {
  */
 function drawNumbers(
   context: CanvasRenderingContext2D,
-  picture: GridPicture,
+  picture: ChunkGridPicture,
   box: Box,
   parts: SummedRanks,
   chunk: number,

@@ -6,7 +6,7 @@
 import { computed, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 import {
   ringCellsAfter,
-  completedStepsAt,
+  completedPlanStepsAt,
   ringFrameFromTimeline,
   traceTimelineOf,
   type RingFrame,
@@ -70,7 +70,7 @@ export function createRingPlayer(newest: ReadonlySignal<PlayedRound | null>, opt
   const onstale = (): void => void (picked.value = null);
   const playback = createPlayback(newest, { round, timeline, isSameRound, isSamePlan, onstale }, options);
   const { time } = playback;
-  const completed = computed(() => (timeline.value === null ? 0 : completedStepsAt(timeline.value, time.value)));
+  const completed = computed(() => (timeline.value === null ? 0 : completedPlanStepsAt(timeline.value, time.value)));
   // The cells are computed separately from `frame`, because they change only once in each step.
   let known: KnownRingCells | null = null;
   const cells = computed(() => {

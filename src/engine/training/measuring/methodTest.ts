@@ -11,7 +11,7 @@ import type { RunLimits } from '../../../parallel/recovery/progress.ts';
 import { encodedGradients } from '../../../parallel/costs/exchangeCosts.ts';
 import { POWER_SGD_MATRIX_RANK } from '../../../parallel/strategies/gradientTransport.ts';
 import type { ReportedDevice } from '../../../protocol/room.ts';
-import type { MethodComparison } from '../../../protocol/runResult.ts';
+import type { MethodTestResult } from '../../../protocol/runResult.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { Clock } from '../../../util/clock.ts';
 import type { TrainingTask } from '../../tasks/task.ts';
@@ -30,7 +30,12 @@ const STEPS = 20;
 const TIMED_STEPS = 10;
 
 /** The test takes the same number of steps, whatever the plan's limits are. */
-export const METHOD_TEST_BOUNDS: RunLimits = { epochs: Infinity, maxSteps: STEPS, maxMinutes: null, patience: null };
+export const METHOD_TEST_RUN_BOUNDS: RunLimits = {
+  epochs: Infinity,
+  maxSteps: STEPS,
+  maxMinutes: null,
+  patience: null,
+};
 
 interface MethodTestOptions {
   plan: TrainingPlan;
@@ -42,7 +47,7 @@ interface MethodTestOptions {
 export class MethodTest {
   readonly #options: MethodTestOptions;
   readonly #parameters: readonly Variable[];
-  #comparison: MethodComparison | null = null;
+  #comparison: MethodTestResult | null = null;
 
   private constructor(options: MethodTestOptions, parameters: readonly Variable[]) {
     this.#options = options;
@@ -55,7 +60,7 @@ export class MethodTest {
   }
 
   /** The result; `null` before {@link compare}. */
-  get comparison(): MethodComparison | null {
+  get comparison(): MethodTestResult | null {
     return this.#comparison;
   }
 

@@ -1,12 +1,12 @@
 /** Counts the commands that this rank's GPU receives in a step. */
-import type { GpuCommands } from '../../../protocol/stepTrace.ts';
+import type { StepCommandCounts } from '../../../protocol/stepTrace.ts';
 import { currentGpuCommandCounts } from '../../../gpu/commands.ts';
 
 /**
  * Returns a function that returns the commands since this call; `null` if this rank does not
  * compute on WebGPU, or its device was opened again.
  */
-export function countGpuCommands(): () => GpuCommands | null {
+export function countGpuCommands(): () => StepCommandCounts | null {
   const before = currentGpuCommandCounts();
   return () => {
     const after = currentGpuCommandCounts();

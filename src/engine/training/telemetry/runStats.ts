@@ -1,7 +1,7 @@
 /** Counts the bytes and measures the times of a run on this rank, over all worlds of the run. */
 import type { RunResult } from '../../../protocol/runResult.ts';
 import type { RankStatistics } from '../../../protocol/runEvents.ts';
-import type { GpuCommands, StepTimes } from '../../../protocol/stepTrace.ts';
+import type { StepCommandCounts, StepTimes } from '../../../protocol/stepTrace.ts';
 import { RUN_ALGORITHM_NAMES, type RunAlgorithm } from '../../../spec/algorithms.ts';
 import { mean, median, quantile } from '../../../util/statistics.ts';
 
@@ -22,7 +22,7 @@ export class RunStats {
   readonly #times: StepTimes[] = [];
   #reportedTimes = 0;
   /** Commands of the steps since the previous call of {@link statistics}. */
-  #commands: GpuCommands[] = [];
+  #commands: StepCommandCounts[] = [];
   #gradientBytes = { sent: 0, received: 0 };
   #group: GroupByteCounts | null = null;
   /** The bytes that were sent in earlier worlds. */
@@ -62,7 +62,7 @@ export class RunStats {
     return RUN_ALGORITHM_NAMES.find((name) => name === most?.[0]) ?? 'none';
   }
 
-  took(ms: StepTimes, commands: GpuCommands | null): void {
+  took(ms: StepTimes, commands: StepCommandCounts | null): void {
     this.#times.push(ms);
     if (commands) this.#commands.push(commands);
   }

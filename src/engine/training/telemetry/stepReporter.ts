@@ -3,7 +3,7 @@ import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { StepReport } from '../../../parallel/strategies/index.ts';
 import type { EngineEvent } from '../../../protocol/events.ts';
 import type { CodecChoice } from '../../../protocol/runResult.ts';
-import type { GpuCommands, StepTimes } from '../../../protocol/stepTrace.ts';
+import type { StepCommandCounts, StepTimes } from '../../../protocol/stepTrace.ts';
 import type { RunAlgorithm } from '../../../spec/algorithms.ts';
 import { pipelineSegmentCount } from '../../../telemetry/stepLane.ts';
 import type { Clock } from '../../../util/clock.ts';
@@ -25,7 +25,7 @@ interface ReportedStep extends Omit<RankStepOutcome, 'after'> {
   startedAt: number;
   runStartedAt: number;
   /** Commands that the GPU received in the step; `null` if this rank does not compute on WebGPU. */
-  commands: GpuCommands | null;
+  commands: StepCommandCounts | null;
 }
 
 export class StepReporter {

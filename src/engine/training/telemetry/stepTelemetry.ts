@@ -6,9 +6,9 @@
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { rightNeighbourOf } from '../../../collectives/plans/ringPlan.ts';
 import type { StepReport } from '../../../parallel/strategies/index.ts';
-import type { EdgeReport, EngineEvent, RankTelemetry } from '../../../protocol/events.ts';
+import type { RightLinkReport, EngineEvent, RankTelemetry } from '../../../protocol/events.ts';
 import type { RankStatistics } from '../../../protocol/runEvents.ts';
-import type { GpuCommands, StepLane, StepTimes, AllReduceTraceRecord } from '../../../protocol/stepTrace.ts';
+import type { StepCommandCounts, StepLane, StepTimes, AllReduceTraceRecord } from '../../../protocol/stepTrace.ts';
 import type { FlightRecording } from '../../../protocol/flightRecording.ts';
 import { ClockComparison, type CollectiveSpan } from '../../../telemetry/clocks.ts';
 import { median } from '../../../util/statistics.ts';
@@ -29,7 +29,7 @@ interface Step {
   traces: StepReport['traces'];
   pipeline?: PipelineStepTimes | undefined;
   bucketBytes: readonly number[];
-  commands: GpuCommands | null;
+  commands: StepCommandCounts | null;
 }
 
 export class StepTelemetry {
@@ -195,7 +195,7 @@ function transitOf(
   reports: readonly RankTelemetryReport[],
   clocks: readonly { offsetMs: number }[],
   rank: number,
-): EdgeReport['transitMs'] {
+): RightLinkReport['transitMs'] {
   const right = rightNeighbourOf(rank, reports.length);
   const sent = reports[rank]!.chunks;
   const received = reports[right]!.chunks;

@@ -3,11 +3,11 @@
  * numbers. Float64 represents integers below 2^53 exactly.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
-import type { EdgeReport } from '../../../protocol/events.ts';
+import type { RightLinkReport } from '../../../protocol/events.ts';
 import { LINK_ROUTES, type RankStatistics } from '../../../protocol/runEvents.ts';
 import type { StepLane } from '../../../protocol/stepTrace.ts';
 import type { CollectiveSpan } from '../../../telemetry/clocks.ts';
-import { packLanes, unpackLanes } from '../../../telemetry/stepLane.ts';
+import { packStepLanes, unpackStepLanes } from '../../../telemetry/stepLane.ts';
 
 const FIELDS = [
   'dataMs',
@@ -41,7 +41,7 @@ interface SentLanes {
 export interface OwnTelemetry {
   isHidden: boolean;
   waitMs: number;
-  right: Omit<EdgeReport, 'transitMs'> | null;
+  right: Omit<RightLinkReport, 'transitMs'> | null;
   /**
    * The mean time at which this rank sent a chunk, and the mean time at which it received a chunk.
    * The means are over the chunks of all-gather phases since the previous exchange. Every rank has
@@ -80,7 +80,7 @@ export async function exchangeTelemetry(
     ...[chunks?.sentAt ?? NaN, chunks?.receivedAt ?? NaN],
     ...[right ? LINK_ROUTES.indexOf(right.route) : NaN, right?.roundTripMs ?? NaN, right?.connections ?? NaN],
     ...[right?.bytesSent ?? NaN, right?.bytesReceived ?? NaN],
-    ...packLanes(lanes, count, segments),
+    ...packStepLanes(lanes, count, segments),
   ]);
   const rows = await group.allGather(mine);
   return rows.map((all, rank) => {
@@ -103,7 +103,7 @@ export async function exchangeTelemetry(
         : { route: LINK_ROUTES[route]!, roundTripMs: orNull(roundTripMs), connections, bytesSent, bytesReceived },
       chunks: Number.isNaN(sentAt) ? null : { sentAt, receivedAt },
       span: { begin, end },
-      lanes: unpackLanes(Float64Array.from(row.slice(OWN_NUMBERS)), segments),
+      lanes: unpackStepLanes(Float64Array.from(row.slice(OWN_NUMBERS)), segments),
     };
   });
 }

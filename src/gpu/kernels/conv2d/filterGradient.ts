@@ -17,10 +17,10 @@ import {
 import { loadWidthOf } from '../rows.ts';
 import {
   channelReaderCode,
-  patchCode,
+  imagePatchCode,
   patchSizeOf,
   patchCountOf,
-  tileColumnsFor,
+  convolutionTileColumnsFor,
   convolutionUniformsOf,
   type ConvolutionGeometry,
 } from './geometry.ts';
@@ -59,7 +59,7 @@ var<workgroup> origins: array<vec3<i32>, ${TILE_INNER}>;
 var<workgroup> patchTile: array<array<vec4<f32>, ${rowVectors}>, ${TILE_INNER}>;
 var<workgroup> gradientTile: array<array<vec4<f32>, ${columnVectors}>, ${TILE_INNER}>;
 ${FLAT_WORKGROUP_CODE}
-${patchCode(x)}
+${imagePatchCode(x)}
 ${channelReaderCode('gradient', 'dy', dy, isMasked ? 'y' : null)}
 fn write(split: i32, row: i32, channel: i32, sum: vec4<f32>) {
   let at = split * uniforms.sums + row * uniforms.outChannels + channel;
@@ -119,7 +119,7 @@ export function filterGradientSums(
   const [, , , channels] = outShape;
   const patchSize = patchSizeOf(geometry);
   const positions = patchCountOf(geometry);
-  const [rows, columns] = [patchSize <= 32 ? 32 : 64, tileColumnsFor(channels)];
+  const [rows, columns] = [patchSize <= 32 ? 32 : 64, convolutionTileColumnsFor(channels)];
   const tiles = Math.ceil(patchSize / rows) * Math.ceil(channels / columns);
   const wanted = Math.min(Math.ceil(WORKGROUPS / tiles), Math.ceil(positions / LEAST_POSITIONS), MOST_SPLITS);
   const positionsPerSplit = Math.ceil(positions / wanted / TILE_INNER) * TILE_INNER;

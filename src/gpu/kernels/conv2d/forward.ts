@@ -15,10 +15,10 @@ import {
 import { loadWidthOf } from '../rows.ts';
 import {
   channelReaderCode,
-  patchCode,
+  imagePatchCode,
   patchSizeOf,
   patchCountOf,
-  tileColumnsFor,
+  convolutionTileColumnsFor,
   convolutionUniformsOf,
   type ConvolutionGeometry,
 } from './geometry.ts';
@@ -60,7 +60,7 @@ var<workgroup> origins: array<vec3<i32>, ${TILE_ROWS}>;
 var<workgroup> patchTile: array<array<vec4<f32>, ${TILE_ROWS}>, ${TILE_INNER / 4}>;
 var<workgroup> weightTile: array<array<vec4<f32>, ${vectors}>, ${TILE_INNER}>;
 ${FLAT_WORKGROUP_CODE}
-${patchCode(x)}
+${imagePatchCode(x)}
 ${channelReaderCode('readWeights', 'weights', weights)}
 ${hasBias ? channelReaderCode('readBias', 'bias', weights) : ''}
 fn write(position: i32, channel: i32, sum: vec4<f32>) {
@@ -123,7 +123,7 @@ export function runConvolution(
 ): tf.TensorInfo {
   const { inShape, outShape } = geometry;
   const [, , , channels] = outShape;
-  const columns = tileColumnsFor(channels);
+  const columns = convolutionTileColumnsFor(channels);
   const xComponents = loadWidthOf(inShape[3]);
   const components = loadWidthOf(channels);
   const positions = patchCountOf(geometry);

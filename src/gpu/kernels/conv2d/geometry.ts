@@ -90,7 +90,7 @@ export function patchSizeOf({ filterShape: [height, width, channels] }: Convolut
  * Returns the columns of a tile: the smallest of 8, 16 and 32 that is at least `columns`, otherwise
  * 64.
  */
-export function tileColumnsFor(columns: number): number {
+export function convolutionTileColumnsFor(columns: number): number {
   return [8, 16, 32].find((tile) => columns <= tile) ?? 64;
 }
 
@@ -103,7 +103,7 @@ export function tileColumnsFor(columns: number): number {
  *
  * @param components number of components of an element of `x`
  */
-export function patchCode(components: ComponentCount): string {
+export function imagePatchCode(components: ComponentCount): string {
   return `
 /** Row of images in x; row and offset of the patch's first element in the image. */
 fn originOf(position: i32) -> vec3<i32> {

@@ -15,7 +15,12 @@ import {
   type GpuProgram,
 } from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';
-import { channelReaderCode, tileColumnsFor, convolutionUniformsOf, type ConvolutionGeometry } from './geometry.ts';
+import {
+  channelReaderCode,
+  convolutionTileColumnsFor,
+  convolutionUniformsOf,
+  type ConvolutionGeometry,
+} from './geometry.ts';
 
 /** Pixels of a tile. A thread computes 4 pixels of 4 channels. */
 const TILE_ROWS = 64;
@@ -157,7 +162,7 @@ export function runInputGradient(
 ): tf.TensorInfo {
   const { inShape, outShape, strides } = geometry;
   const [batch, height, width, channels] = inShape;
-  const columns = tileColumnsFor(channels);
+  const columns = convolutionTileColumnsFor(channels);
   // The first group is the largest.
   const pixels = batch * Math.ceil(height / strides[0]) * Math.ceil(width / strides[1]);
   const tiles = Math.ceil(pixels / TILE_ROWS) * Math.ceil(channels / columns);

@@ -16,7 +16,7 @@ import { DataError, errorMessageOf } from '../util/errors.ts';
 import { readWebRanges, type ByteRange, type WebFileRange } from './webRanges.ts';
 
 /** A file in a folder, or in a zip file. */
-export interface StoredFile {
+export interface DataFile {
   /** Path, such as `train/cats/1.png`. */
   path: string;
   /** Size in bytes. */
@@ -55,7 +55,7 @@ export interface IncomingFile {
   range(start: number, end: number): Promise<Blob>;
 }
 
-export function storedFileOf(file: File): StoredFile {
+export function dataFileOf(file: File): DataFile {
   return {
     path: file.name,
     size: file.size,

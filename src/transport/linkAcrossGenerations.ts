@@ -16,7 +16,7 @@ import type { LinkTraffic } from '../util/activity.ts';
  */
 export const MAX_EARLY_BYTES = 64 * 1024;
 
-export class SharedLink {
+export class LinkAcrossGenerations {
   readonly #link: Link;
   readonly #views = new Map<number, GenerationView>();
   /** Frames of generations for which no view exists yet. */

@@ -3,7 +3,7 @@ import { uiMessages } from '../../locales/index.ts';
 
 const LESSONS = ['lesson', 'pipeline'] as const;
 
-export function Lessons({ current }: { current: (typeof LESSONS)[number] }) {
+export function LessonLinks({ current }: { current: (typeof LESSONS)[number] }) {
   const { lessons } = uiMessages.value.lesson;
   return (
     <nav class="lessons small" aria-label={lessons.title}>

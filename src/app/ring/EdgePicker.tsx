@@ -36,7 +36,7 @@ function pickedOf(frame: RingFrame, sender: number): PickedChunk {
 /**
  * An element over the picture that receives pointer and keys. Only its focus outline is visible.
  */
-export function EdgeKeys({ layout, player }: Props) {
+export function EdgePicker({ layout, player }: Props) {
   const n = layout.places.length;
   const id = useId();
   const box = useRef<HTMLDivElement>(null);

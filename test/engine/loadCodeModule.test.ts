@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
-import { loadCode, CodeLoadError } from '../../src/engine/loadCode.ts';
+import { loadCodeModule, CodeLoadError } from '../../src/engine/loadCodeModule.ts';
 
 test('loadCode resolves with what it loads', async () => {
-  expect(await loadCode(() => Promise.resolve('module'))).toBe('module');
+  expect(await loadCodeModule(() => Promise.resolve('module'))).toBe('module');
 });
 
 test('loadCode rejects with the cause and with what to do', async () => {
-  const loading = loadCode(() => Promise.reject(new TypeError('Failed to fetch')));
+  const loading = loadCodeModule(() => Promise.reject(new TypeError('Failed to fetch')));
   await expect(loading).rejects.toThrow(CodeLoadError);
   await expect(loading).rejects.toThrow(/could not be loaded \(Failed to fetch\).*Reload the page\.$/);
 });

@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { SharedFileSlices } from '../../../src/engine/files/sharedFileSlices.ts';
-import { determineSliceOrder, wholeFilesOrder } from '../../../src/engine/files/sliceOrder.ts';
+import { determineFileSliceOrder, wholeFilesOrder } from '../../../src/engine/files/fileSliceOrder.ts';
 import { loadData, type Dataset } from '../../../src/jobs/index.ts';
-import { sharedFileRangeOf, type StoredFile } from '../../../src/jobs/storedFile.ts';
+import { sharedFileRangeOf, type DataFile } from '../../../src/jobs/dataFile.ts';
 import { EpochOrders } from '../../../src/parallel/data/cursor.ts';
 import { initialTrainingProgress } from '../../../src/parallel/recovery/progress.ts';
 import { FILE_SLICE_BYTES } from '../../../src/protocol/frame.ts';
@@ -58,7 +58,7 @@ function slicesOfSteps(
   source: SharedFileSlices,
   job: JobSpec,
   train: Dataset,
-  stored: StoredFile[],
+  stored: DataFile[],
   known: Uint32Array,
   { epoch, offset } = { epoch: 0, offset: 0 },
 ) {
@@ -77,7 +77,7 @@ test.each([
 ])('pictures in %s have the order of the first epoch, after what is needed to open them', async (_, create) => {
   const source = await create();
   const job = jobOn(source);
-  const { slices, opening } = await determineSliceOrder(source, job, WORLD);
+  const { slices, opening } = await determineFileSliceOrder(source, job, WORLD);
   expect(slices.toSorted()).toEqual(wholeFilesOrder(source.count).slices);
   expect(opening).toBeLessThan(source.count / 2);
   const first = slices.subarray(0, opening);
@@ -94,7 +94,7 @@ test('a run that continues in a later epoch receives the pictures of its next st
   const source = await pets();
   const job = jobOn(source);
   const position = { epoch: 1, offset: 24 };
-  const { slices, opening } = await determineSliceOrder(source, job, WORLD, {
+  const { slices, opening } = await determineFileSliceOrder(source, job, WORLD, {
     ...initialTrainingProgress(),
     step: 15,
     position,
@@ -116,7 +116,7 @@ test('held-out pictures of a run with a time limit arrive in time for its evalua
   );
   const source = await chosen(new File([zipFile(Object.fromEntries(pictures))], 'pets.zip'));
   const orderOf = (limits: Record<string, unknown>) =>
-    determineSliceOrder(source, jobOn(source, { batchSize: 1, epochs: 1000, ...limits }), WORLD);
+    determineFileSliceOrder(source, jobOn(source, { batchSize: 1, epochs: 1000, ...limits }), WORLD);
   // Such a run evaluates as often as one of 400 steps.
   expect(await orderOf({ maxMinutes: 1 })).toEqual(await orderOf({ maxSteps: 400 }));
 });
@@ -124,7 +124,7 @@ test('held-out pictures of a run with a time limit arrive in time for its evalua
 test('a step waits only for its own slices, and the samples of the first evaluation follow those of the first step', async () => {
   const source = await pets();
   const job = jobOn(source);
-  const { slices, opening } = await determineSliceOrder(source, job, WORLD);
+  const { slices, opening } = await determineFileSliceOrder(source, job, WORLD);
   const part = await partOf(source, slices.subarray(0, opening));
   const { train, test: held } = await loadData(job, { shared: part.stored(), baseUrl: '' });
   let had = opening;
@@ -149,18 +149,18 @@ test('data other than pictures, and runs that measure links, need all slices bef
     new File(['rooms,price\n1,2\n'], 'a.csv'),
     new File([new Uint8Array(FILE_SLICE_BYTES)], 'b'),
   );
-  expect(await determineSliceOrder(table, jobOn(table, { job: 'table' }), WORLD)).toEqual(wholeFilesOrder(2));
+  expect(await determineFileSliceOrder(table, jobOn(table, { job: 'table' }), WORLD)).toEqual(wholeFilesOrder(2));
   const idx = await chosen(
     new File([imagesFile(40)], 't10k-images-idx3-ubyte'),
     new File([labelsFile(40)], 't10k-labels-idx1-ubyte'),
   );
-  expect(await determineSliceOrder(idx, jobOn(idx), WORLD)).toEqual(wholeFilesOrder(2));
+  expect(await determineFileSliceOrder(idx, jobOn(idx), WORLD)).toEqual(wholeFilesOrder(2));
   const broken = await chosen(new File(['abc'], 'a.zip'));
-  expect(await determineSliceOrder(broken, jobOn(broken), WORLD)).toEqual(wholeFilesOrder(1));
+  expect(await determineFileSliceOrder(broken, jobOn(broken), WORLD)).toEqual(wholeFilesOrder(1));
   const pictures = await pets();
   const all = wholeFilesOrder(pictures.count);
-  expect(await determineSliceOrder(pictures, jobOn(pictures, { codec: 'auto' }), WORLD)).toEqual(all);
-  expect(await determineSliceOrder(pictures, jobOn(pictures, { measure: 'methods', maxSteps: null }), WORLD)).toEqual(
-    all,
-  );
+  expect(await determineFileSliceOrder(pictures, jobOn(pictures, { codec: 'auto' }), WORLD)).toEqual(all);
+  expect(
+    await determineFileSliceOrder(pictures, jobOn(pictures, { measure: 'methods', maxSteps: null }), WORLD),
+  ).toEqual(all);
 });

@@ -37,7 +37,7 @@ const PINGS = 4;
  * Milliseconds between two of the pings after that, which find out whether the link still works. An
  * end answers a ping after half of this time, because pings may travel at different speeds.
  */
-export const LINK_CHECK_INTERVAL_MS = 4_000;
+export const SERVER_LINK_PING_INTERVAL_MS = 4_000;
 
 /** Close codes of a normal end: `close()` was called, with or without a code. */
 const NORMAL_CODES: readonly number[] = [1000, 1005];
@@ -58,7 +58,7 @@ interface ServerChannelOptions {
   onend: (error: Error | null) => void;
 }
 
-export class ServerChannel implements FrameChannel {
+export class ServerLinkChannel implements FrameChannel {
   /** Messages are always ArrayBuffers. */
   binaryType: BinaryType = 'arraybuffer';
   /**
@@ -127,11 +127,11 @@ export class ServerChannel implements FrameChannel {
 
   /**
    * See {@link Link.answers}. Resolves with `true` without a ping if the latest one was sent less
-   * than {@link LINK_CHECK_INTERVAL_MS} ago.
+   * than {@link SERVER_LINK_PING_INTERVAL_MS} ago.
    */
   async answers(ms: number): Promise<boolean> {
     const now = systemClock.now();
-    if (this.#state !== 'open' || now - this.#checkedAt < LINK_CHECK_INTERVAL_MS) return true;
+    if (this.#state !== 'open' || now - this.#checkedAt < SERVER_LINK_PING_INTERVAL_MS) return true;
     this.#checkedAt = now;
     const answered = deferred<boolean>();
     this.#onarrival = () => answered.resolve(true);
@@ -237,7 +237,7 @@ export class ServerChannel implements FrameChannel {
   #pong(): void {
     const now = systemClock.now();
     if (this.#pongsLeft > 0) this.#pongsLeft -= 1;
-    else if (now - this.#pongedAt < LINK_CHECK_INTERVAL_MS / 2) return;
+    else if (now - this.#pongedAt < SERVER_LINK_PING_INTERVAL_MS / 2) return;
     this.#pongedAt = now;
     this.send(new ArrayBuffer(PONG_BYTES));
   }

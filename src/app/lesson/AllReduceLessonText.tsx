@@ -18,7 +18,7 @@ interface Props {
   ending: ComponentChildren;
 }
 
-export function Text({ controls, page, onpage, ending }: Props) {
+export function AllReduceLessonText({ controls, page, onpage, ending }: Props) {
   const { lesson } = uiMessages.value;
   const { state, isSolo, leads } = controls;
   return (

@@ -14,7 +14,7 @@ export class CodeLoadError extends PeergradError {
  *
  * @throws (rejects) CodeLoadError.
  */
-export async function loadCode<T>(load: () => Promise<T>): Promise<T> {
+export async function loadCodeModule<T>(load: () => Promise<T>): Promise<T> {
   try {
     return await load();
   } catch (cause) {

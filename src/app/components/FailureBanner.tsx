@@ -5,7 +5,7 @@ import { dismissFailure } from '../state/store.ts';
 import type { FailureView } from '../state/view.ts';
 import { NoticeText } from './NoticeText.tsx';
 
-export function Banner({ failure, children }: { failure: FailureView; children?: ComponentChildren }) {
+export function FailureBanner({ failure, children }: { failure: FailureView; children?: ComponentChildren }) {
   return (
     <div class="banner" role="alert">
       <p>
@@ -19,13 +19,13 @@ export function Banner({ failure, children }: { failure: FailureView; children?:
   );
 }
 
-export function DismissibleBanner({ failure }: { failure: FailureView | null }) {
+export function DismissibleFailureBanner({ failure }: { failure: FailureView | null }) {
   if (failure === null) return null;
   return (
-    <Banner failure={failure}>
+    <FailureBanner failure={failure}>
       <button type="button" class="quiet" onClick={dismissFailure}>
         {uiMessages.value.shell.dismiss}
       </button>
-    </Banner>
+    </FailureBanner>
   );
 }

@@ -18,7 +18,7 @@ export class WeightChangeError extends UsageError {
 }
 
 /** Detects changes by versions of the variables. A write in place by another DDP counts, too. */
-export class WeightWatch {
+export class WeightChangeDetector {
   readonly #variables: readonly Variable[];
   #written: readonly object[] = [];
 

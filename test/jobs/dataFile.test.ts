@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { openZip } from '../../src/formats/zip.ts';
-import { placeOnceArrived, readFilesAtPlaces, type FilePlace, type IncomingFile } from '../../src/jobs/storedFile.ts';
+import { placeOnceArrived, readFilesAtPlaces, type FilePlace, type IncomingFile } from '../../src/jobs/dataFile.ts';
 import { zipFile } from '../formats/zipFiles.ts';
 
 const BYTES = new TextEncoder().encode('words '.repeat(300));

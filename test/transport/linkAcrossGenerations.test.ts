@@ -11,15 +11,15 @@ import {
 import { performHandshake, type HelloMessage } from '../../src/transport/handshake.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
-import { MAX_EARLY_BYTES, SharedLink } from '../../src/transport/sharedLink.ts';
+import { MAX_EARLY_BYTES, LinkAcrossGenerations } from '../../src/transport/linkAcrossGenerations.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { PeerGoneError, ProtocolError, UsageError } from '../../src/util/errors.ts';
 import { LINK_CASES } from './linkCompliance.ts';
 
 /** Returns the two ends of one link as shared links. */
-function sharedPair(): [SharedLink, SharedLink] {
+function sharedPair(): [LinkAcrossGenerations, LinkAcrossGenerations] {
   const [a, b] = createMemoryLinkPair();
-  return [new SharedLink(a), new SharedLink(b)];
+  return [new LinkAcrossGenerations(a), new LinkAcrossGenerations(b)];
 }
 
 const dataOf = (generation: number, bytes = 4): ArrayBuffer =>
@@ -36,7 +36,7 @@ function received(view: Link): number[] {
 }
 
 /** Returns the `onclose` calls of a shared link and its views of generations 1 and 2, in order. */
-function closesOf(shared: SharedLink): unknown[][] {
+function closesOf(shared: LinkAcrossGenerations): unknown[][] {
   const closes: unknown[][] = [];
   for (const generation of [1, 2]) shared.view(generation).onclose = (error) => closes.push([generation, error]);
   shared.onclose = (error) => closes.push(['owner', error]);
@@ -156,7 +156,7 @@ describe('a shared link', () => {
 
   test('passes the error to every open view when it breaks', async () => {
     const [a, b] = createMemoryLinkPair();
-    const closes = closesOf(new SharedLink(a));
+    const closes = closesOf(new LinkAcrossGenerations(a));
     await b.send(new ArrayBuffer(FRAME_HEADER_BYTES - 1));
     await settled();
     const error = expect.any(ProtocolError) as unknown;
@@ -171,7 +171,7 @@ describe('a shared link', () => {
 
   test('tells its latest view that it has stalled, and all views that it works again', () => {
     const [link] = createMemoryLinkPair();
-    const shared = new SharedLink(link);
+    const shared = new LinkAcrossGenerations(link);
     const stalls: [number, boolean][] = [];
     for (const generation of [1, 2, 3]) {
       const view = shared.view(generation);
@@ -191,7 +191,7 @@ describe('a shared link', () => {
 
   test('delivers frames that arrived before it closed, even to a view that is created after the close', async () => {
     const [a, b] = createMemoryLinkPair();
-    const shared = new SharedLink(a);
+    const shared = new LinkAcrossGenerations(a);
     await b.send(dataOf(1, 8));
     b.close();
     await settled();

@@ -5,7 +5,7 @@
  */
 import { loadData } from '../../jobs/index.ts';
 import type { Dataset } from '../../jobs/dataset.ts';
-import { sharedFileRangeOf, type IncomingFile } from '../../jobs/storedFile.ts';
+import { sharedFileRangeOf, type IncomingFile } from '../../jobs/dataFile.ts';
 import { GlobalCursor } from '../../parallel/data/cursor.ts';
 import { initialTrainingProgress, type TrainingProgress } from '../../parallel/recovery/progress.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -14,7 +14,7 @@ import { DataError } from '../../util/errors.ts';
 import { evaluationDueAfterStep, heldOutSampleOrder, evaluationIntervalSteps } from '../tasks/evaluation.ts';
 import type { SharedFileSlices } from './sharedFileSlices.ts';
 
-export interface SliceOrder {
+export interface FileSliceOrder {
   /** All slices, each once, by the time at which ranks need them. */
   readonly slices: Uint32Array;
   /** The number of slices, from the first one, that are needed before the first step. */
@@ -22,7 +22,7 @@ export interface SliceOrder {
 }
 
 /** Returns the order of files that are needed as a whole before the first step. */
-export function wholeFilesOrder(count: number): SliceOrder {
+export function wholeFilesOrder(count: number): FileSliceOrder {
   return { slices: Uint32Array.from({ length: count }, (_, slice) => slice), opening: count };
 }
 
@@ -35,12 +35,12 @@ export function wholeFilesOrder(count: number): SliceOrder {
  * @throws (rejects) errors that are not about the files. For files that cannot be used, returns
  *   {@link wholeFilesOrder}: ranks report the problem when they open the data.
  */
-export async function determineSliceOrder(
+export async function determineFileSliceOrder(
   shared: SharedFileSlices,
   job: JobSpec,
   worldSize: number,
   from: TrainingProgress = initialTrainingProgress(),
-): Promise<SliceOrder> {
+): Promise<FileSliceOrder> {
   const all = wholeFilesOrder(shared.count);
   // Slices that are sent at the same time would disturb measurements of links.
   const isMeasuring = job.measure !== null || job.codec === 'auto';
