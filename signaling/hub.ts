@@ -5,7 +5,7 @@
 import { randomInt } from 'node:crypto';
 import type { ClientMessage, RefusalCode, ServerLinkMode, ServerMessage } from '../src/protocol/control.ts';
 import { NETWORK_CHECK_ROOM } from '../src/protocol/networkCheck.ts';
-import { MAX_REMOVED_LISTED, type RoomOpening, type ReconnectState } from '../src/protocol/room.ts';
+import { MAX_REMOVED_LISTED, type RoomOpening, type ReconnectReport } from '../src/protocol/room.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from '../src/protocol/roomCode.ts';
 import type { Clock } from '../src/util/clock.ts';
 import type { Limits } from './limits.ts';
@@ -41,7 +41,7 @@ export interface Peer {
 }
 
 /** A request to enter a room. */
-export type Entry = Newcomer & ({ type: 'join' } | { type: 'reconnect'; reconnectState: ReconnectState });
+export type Entry = Newcomer & ({ type: 'join' } | { type: 'reconnect'; reconnectState: ReconnectReport });
 
 /**
  * Result of a request to enter a room. `refused`: the room has sent the reason to the peer. `gone`:
@@ -172,7 +172,7 @@ export class Hub {
    * Restores a room from a returning member's state; returns whether the server had space for the
    * room.
    */
-  restore(code: string, reconnectState: ReconnectState): boolean {
+  restore(code: string, reconnectState: ReconnectReport): boolean {
     // The Unix time in seconds is greater than all numbers that the room has used. These numbers
     // began at zero or at an earlier Unix time, and a room begins far less than one generation per
     // second.

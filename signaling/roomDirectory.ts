@@ -3,7 +3,7 @@
  * rooms, in one of them. Finding a room may take time, so the methods return promises. Once found,
  * the room answers through the connection's {@link Peer}.
  */
-import type { ReconnectState } from '../src/protocol/room.ts';
+import type { ReconnectReport } from '../src/protocol/room.ts';
 import type { Entry, EntryOutcome, Hub, MemberMessage, NewRoom, Peer } from './hub.ts';
 import type { LeaveReason } from './room/index.ts';
 
@@ -46,7 +46,7 @@ export interface RoomDirectory {
    * Restores a room from a returning member's state, or finds the process that has already done so.
    * Returns `null` if there is no space for the room.
    */
-  restore(code: string, reconnectState: ReconnectState): Promise<RoomOwner | null>;
+  restore(code: string, reconnectState: ReconnectReport): Promise<RoomOwner | null>;
 }
 
 /** The directory of a single process. */

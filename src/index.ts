@@ -29,7 +29,7 @@ export type { ModelPass } from './parallel/backward/flatten.ts';
 export type { Pass, PassOptions } from './parallel/backward/pass.ts';
 export { convertSyncBatchNorm, SyncBatchNormalization } from './parallel/backward/syncBatchNorm.ts';
 export type { JoinOptions } from './parallel/ddp/join.ts';
-export type { Reduction } from './parallel/ddp/reduction.ts';
+export type { ReducedPass } from './parallel/ddp/reduction.ts';
 export { allReduceHook, fp16Hook, noopHook, type CommHook, type GradBucket } from './parallel/ddp/commHooks.ts';
 export { DistributedSampler, type DistributedSamplerOptions } from './parallel/data/distributedSampler.ts';
 export {

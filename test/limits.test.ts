@@ -4,7 +4,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { PROCESS_WINDOW_BYTES } from '../signaling/cluster/peerProcess.ts';
 import { DEFAULT_LIMITS as SERVER, MAX_ADDRESSES } from '../signaling/limits.ts';
-import { MIN_COUNTED_MESSAGE_BYTES } from '../src/protocol/serverLink.ts';
+import { MIN_CHARGED_MESSAGE_BYTES } from '../src/protocol/serverLink.ts';
 import { MIN_BYTES_PER_SECOND } from '../signaling/links/sharedRate.ts';
 import { MAX_OP_ELEMENTS, MAX_TAG } from '../src/collectives/diagnostics/descriptor.ts';
 import { MAX_BYTES_BEFORE_READY } from '../src/collectives/inFlightOp.ts';
@@ -109,7 +109,7 @@ test.each([
   ],
   [
     'a message of a link counts as at least, in the rate and while it waits',
-    `${kib(MIN_COUNTED_MESSAGE_BYTES)} (\`signaling/links\`)`,
+    `${kib(MIN_CHARGED_MESSAGE_BYTES)} (\`signaling/links\`)`,
   ],
   [
     'bytes that wait for one end of a link before the server stops to read from the other end, until a quarter is left',
@@ -129,7 +129,7 @@ test.each([
   ],
   [
     'frames of all links on their way from one process to another; acknowledged each; a shorter message of a link counts as',
-    `${mib(PROCESS_WINDOW_BYTES)}; ${kib(PROCESS_WINDOW_BYTES / 4)}; ${kib(MIN_COUNTED_MESSAGE_BYTES)}`,
+    `${mib(PROCESS_WINDOW_BYTES)}; ${kib(PROCESS_WINDOW_BYTES / 4)}; ${kib(MIN_CHARGED_MESSAGE_BYTES)}`,
   ],
 ])('docs/LIMITS.md has the value in the source for: %s', (what, value) => {
   expect(VALUES.get(what)).toBe(value);

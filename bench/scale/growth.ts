@@ -5,7 +5,7 @@
 import { allReducePlanner } from '../../src/collectives/plans/algorithms.ts';
 import type { NetworkCosts } from '../../src/collectives/plans/costModel.ts';
 import { switchedNetwork, wirelessNetwork } from '../../src/simulation/networks.ts';
-import { simulationScheduleOf } from '../../src/simulation/schedule.ts';
+import { collectiveSimulationScheduleOf } from '../../src/simulation/schedule.ts';
 import { simulateCollective, type SimulatedNetwork } from '../../src/simulation/simulate.ts';
 import { ALL_REDUCE_NAMES, type AllReduceName } from '../../src/spec/algorithms.ts';
 
@@ -73,7 +73,7 @@ export function simulateGrowth(
     log(`simulating ${n} ranks ...`);
     const rows = NETWORKS.map((network) => ({ network, n, ms: {} as GrowthRow['ms'] }));
     for (const name of ALL_REDUCE_NAMES) {
-      const schedule = simulationScheduleOf(allReducePlanner(name, n, GRADIENT_BYTES / FLOAT_BYTES), n);
+      const schedule = collectiveSimulationScheduleOf(allReducePlanner(name, n, GRADIENT_BYTES / FLOAT_BYTES), n);
       for (const { network, ms } of rows) {
         ms[name] = simulateCollective(schedule, {
           network: networkOf(network, n, costs),

@@ -2,7 +2,12 @@
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { picklistValuesOf, fieldNotationOf, type FieldDeclaration, type FieldOption } from '../../src/spec/fields.ts';
+import {
+  picklistValuesOf,
+  fieldNotationOf,
+  type FieldDeclaration,
+  type CommandLineOption,
+} from '../../src/spec/fields.ts';
 import { GPT_FIELDS, GPT_PRESET_NAMES, GPT_PRESETS, type GptPresetName } from '../../src/spec/gpt.ts';
 import { jobDefaultsFor, JOB_FIELD_DECLARATIONS, parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
@@ -20,7 +25,7 @@ interface OptionField {
   /** The option's name. */
   name: string;
   schema: FieldDeclaration['schema'];
-  option: FieldOption;
+  option: CommandLineOption;
 }
 
 const JOB_OPTIONS = optionsOf(JOB_FIELD_DECLARATIONS).filter(({ field }) => field !== 'maxMinutes');
@@ -40,7 +45,7 @@ const NEEDED: Readonly<Record<string, string>> = {
 };
 
 type OptionName<Fields extends Record<string, FieldDeclaration>, Name extends keyof Fields> = Fields[Name] extends {
-  option: infer Declared extends FieldOption;
+  option: infer Declared extends CommandLineOption;
 }
   ? Declared extends { name: infer Other extends string }
     ? Other

@@ -8,7 +8,7 @@
 import * as v from 'valibot';
 import { ClientMessage, MAX_CONTROL_BYTES, REFUSAL_CODES, ServerMessage } from '../../src/protocol/control.ts';
 import { memberIdSchema, roomCodeSchema, worldSizeSchema } from '../../src/protocol/scalars.ts';
-import { newcomerEntries, ReconnectState } from '../../src/protocol/room.ts';
+import { newcomerEntries, ReconnectReport } from '../../src/protocol/room.ts';
 import { ServerLinkOpening } from '../../src/protocol/serverLink.ts';
 import { CLOSE_NORMAL, CLOSE_POLICY, CLOSE_RESTART } from '../connection.ts';
 import type { MemberMessage } from '../hub.ts';
@@ -53,7 +53,7 @@ export const Envelope = v.variant('type', [
     member: memberIdSchema,
     entry: v.variant('type', [
       v.strictObject({ type: v.literal('join'), ...who, worldSize: v.optional(worldSizeSchema) }),
-      v.strictObject({ type: v.literal('reconnect'), ...who, reconnectState: ReconnectState }),
+      v.strictObject({ type: v.literal('reconnect'), ...who, reconnectState: ReconnectReport }),
     ]),
   }),
   v.strictObject({ type: v.literal('dispatch'), from, connection, message: memberMessage }),

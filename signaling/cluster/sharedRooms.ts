@@ -7,7 +7,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
-import type { ReconnectState } from '../../src/protocol/room.ts';
+import type { ReconnectReport } from '../../src/protocol/room.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import { withinDeadline } from '../../src/util/deadline.ts';
 import { errorMessageOf, SignalingError, UsageError } from '../../src/util/errors.ts';
@@ -131,7 +131,7 @@ export class SharedRooms implements RoomDirectory {
     }
   }
 
-  async restore(code: string, reconnectState: ReconnectState): Promise<RoomOwner | null> {
+  async restore(code: string, reconnectState: ReconnectReport): Promise<RoomOwner | null> {
     const { hub } = this.#options;
     for (;;) {
       const owner = await this.find(code, 'member');

@@ -5,7 +5,7 @@
  * of the WebSockets may be in another process (`cluster/remoteEnd.ts`).
  */
 import type { RawData } from 'ws';
-import { MIN_COUNTED_MESSAGE_BYTES } from '../../src/protocol/serverLink.ts';
+import { MIN_CHARGED_MESSAGE_BYTES } from '../../src/protocol/serverLink.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import { CLOSE_NORMAL, CLOSE_POLICY } from '../connection.ts';
 import type { Limits } from '../limits.ts';
@@ -13,7 +13,7 @@ import type { Metrics } from '../monitoring/metrics.ts';
 import type { RateShare, SharedRate } from './sharedRate.ts';
 
 export function countedBytesOf(message: Buffer): number {
-  return Math.max(message.length, MIN_COUNTED_MESSAGE_BYTES);
+  return Math.max(message.length, MIN_CHARGED_MESSAGE_BYTES);
 }
 
 /** The properties and methods of a WebSocket that a link uses. */
@@ -143,7 +143,7 @@ class Direction {
     const { backlog, limits, rate } = this.#context;
     const isScarce = backlog.bytes >= limits.allLinksBytes;
     const hasShare = this.#share.room.backlog >= limits.allLinksBytes / rate.rooms;
-    return isScarce && hasShare ? MIN_COUNTED_MESSAGE_BYTES : limits.linkBytes;
+    return isScarce && hasShare ? MIN_CHARGED_MESSAGE_BYTES : limits.linkBytes;
   }
 
   /**
@@ -212,7 +212,7 @@ export class PairedLink {
       direction.forward(data as Buffer);
     });
     const countSign = (): void => {
-      if (!this.#isOver) direction.count(MIN_COUNTED_MESSAGE_BYTES);
+      if (!this.#isOver) direction.count(MIN_CHARGED_MESSAGE_BYTES);
     };
     source.on('ping', countSign);
     source.on('pong', countSign);

@@ -2,7 +2,7 @@
  * Reacts to the pulses of ranks (docs/adr/0027). Deadlines are extended while a rank that the phase
  * waits for works or makes progress. A rank that hangs is named and left out.
  */
-import { noticeMessageOf } from '../../src/protocol/notices.ts';
+import { englishNoticeMessageOf } from '../../src/protocol/notices.ts';
 import type { Pulse } from '../../src/protocol/room.ts';
 import { isWorkingOrAwaitsWork, isPulseWaiting, pulsesOfWaitChain, pulseVerdict } from '../../src/util/activity.ts';
 import { end, reform } from './generations.ts';
@@ -80,7 +80,7 @@ function onHang(state: RoomState, member: string, { task, ms }: Pulse): Step {
   if (!isRunOn(state) || rank < 0 || state.ring.length === 1 || state.isRestoring) return noEffects(state);
   const isOver = nodesOf(state) === null;
   const { name } = state.ring[rank]!;
-  const news = noticeMessageOf({ code: 'hangs', rank, name, task, seconds: Math.round(ms / 1000), isOver });
+  const news = englishNoticeMessageOf({ code: 'hangs', rank, name, task, seconds: Math.round(ms / 1000), isOver });
   if (isOver) return end(state, 'failed', news);
   const note = toRing(state, { type: 'note', ...news });
   return withEffects(andThen(suspend(state, new Map([[member, 'hanging']])), reform), note);

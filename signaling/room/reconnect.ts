@@ -3,9 +3,9 @@
  * from their states. Until all have returned, the room is restoring: it begins no run or
  * generation, because members that have not returned may still be training.
  */
-import { noticeMessageOf } from '../../src/protocol/notices.ts';
+import { englishNoticeMessageOf } from '../../src/protocol/notices.ts';
 import type { RefusalCode, ServerMessage } from '../../src/protocol/control.ts';
-import type { RosterEntry, ReconnectState } from '../../src/protocol/room.ts';
+import type { RosterEntry, ReconnectReport } from '../../src/protocol/room.ts';
 import { backToForming, recordEnd } from './ending.ts';
 import { end, requestNextGeneration, prepareOf, reform, settle } from './generations.ts';
 import { pauseOf, sendPause } from './pauses.ts';
@@ -53,7 +53,7 @@ const RESTORE_TIMER = {
  */
 const CLOCK_SKEW_S = 24 * 60 * 60;
 /** Outcome of a run if the server does not know how the run ended. */
-const OVER = { outcome: 'stopped', ...noticeMessageOf({ code: 'missed-end' }) } as const;
+const OVER = { outcome: 'stopped', ...englishNoticeMessageOf({ code: 'missed-end' }) } as const;
 const IMPOSSIBLE = 'The state of this tab does not fit this room. Join the room again.';
 const REMOVED = 'The host has removed this tab from the room. Ask the host to let you join again.';
 const INTERRUPTED = 'The server restarted while the run began, so the run has ended. Start it again.';
@@ -66,8 +66,8 @@ const INTERRUPTED = 'The server restarted while the run began, so the run has en
  * return.
  */
 export function restore(
-  { removed, ...settings }: ReconnectState['settings'],
-  options: Omit<RoomOptions, keyof ReconnectState['settings']>,
+  { removed, ...settings }: ReconnectReport['settings'],
+  options: Omit<RoomOptions, keyof ReconnectReport['settings']>,
   numbersFrom: number,
 ): RoomState {
   return {
@@ -140,13 +140,13 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
  * Returns the state that the member reports. If the member was not a rank of the reported
  * generation, this generation is left out, because only ranks of a generation can report it.
  */
-function ownReconnectState({ member, reconnectState }: Extract<RoomEvent, { type: 'reconnect' }>): ReconnectState {
+function ownReconnectState({ member, reconnectState }: Extract<RoomEvent, { type: 'reconnect' }>): ReconnectReport {
   const isRank = reconnectState.active?.ring.some((rank) => rank.member === member) ?? false;
   return isRank ? reconnectState : { ...reconnectState, active: null };
 }
 
 /** Returns the largest of all run and generation numbers that a returning member knows. */
-function latestOf({ run, generation, active }: ReconnectState): number {
+function latestOf({ run, generation, active }: ReconnectReport): number {
   return Math.max(run, generation, active?.generation ?? 0);
 }
 
@@ -163,7 +163,7 @@ function expel(state: RoomState, member: string, reason: LeaveReason, code: Refu
  * Returns the number of a run that has ended according to a returning member, if the room does not
  * know that it has ended; otherwise `null`.
  */
-function endedRun({ isRestoring, run, ended }: RoomState, reconnectState: ReconnectState): number | null {
+function endedRun({ isRestoring, run, ended }: RoomState, reconnectState: ReconnectReport): number | null {
   if (!isRestoring || reconnectState.run < run) return null;
   if (reconnectState.run > run && run > 0 && ended?.run !== run) return run;
   return !reconnectState.isRunOn && reconnectState.run > 0 && ended?.run !== reconnectState.run
@@ -178,7 +178,7 @@ function endedRun({ isRestoring, run, ended }: RoomState, reconnectState: Reconn
 function applyReconnectState(
   state: RoomState,
   member: string,
-  { run, isRunOn: isOn, hasTrained = false, generation, active }: ReconnectState,
+  { run, isRunOn: isOn, hasTrained = false, generation, active }: ReconnectReport,
 ): RoomState {
   // If the room is not restoring, a member cannot have seen a generation above both the room's
   // latest generation and `numbersFrom`. A higher number is wrong, and is reduced to the larger of
@@ -213,7 +213,7 @@ function applyReconnectState(
  */
 function restoreGeneration(
   room: RoomState,
-  { generation, ring, isSteady }: NonNullable<ReconnectState['active']>,
+  { generation, ring, isSteady }: NonNullable<ReconnectReport['active']>,
   hasTrained: boolean,
 ): RoomState {
   const hidden = new Map(room.hidden);

@@ -14,7 +14,7 @@ import {
   type RoomSettings,
   type RosterEntry,
   type Spectator,
-  type ReconnectState,
+  type ReconnectReport,
 } from '../../src/protocol/room.ts';
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
 import { isElasticJob } from '../../src/spec/job.ts';
@@ -200,7 +200,7 @@ export type LeaveReason = 'left' | 'silent' | 'vanished' | 'dropped' | 'removed'
 /** A tab joins or reconnects. For `reconnect`, the connection has already checked the token. */
 type ArrivalEvent =
   | ({ type: 'join'; member: string } & Newcomer)
-  | ({ type: 'reconnect'; member: string; reconnectState: ReconnectState } & Newcomer);
+  | ({ type: 'reconnect'; member: string; reconnectState: ReconnectReport } & Newcomer);
 
 /** An event of a present member. */
 export type PresentEvent =

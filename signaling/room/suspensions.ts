@@ -4,7 +4,7 @@
  * doubles, up to an hour, unless too few other members are left to train. A suspension applies to
  * all tabs of a browser, so reopening a tab does not help.
  */
-import { noticeMessageOf } from '../../src/protocol/notices.ts';
+import { englishNoticeMessageOf } from '../../src/protocol/notices.ts';
 import { withoutMembers } from './faults.ts';
 import type { Reason, Suspension } from './records.ts';
 import { MAX_NAMED } from './sentences.ts';
@@ -107,7 +107,7 @@ export function noticeOf(state: RoomState, member: string): RoomEffect {
       type: 'suspended',
       run: state.run,
       generation: state.generation,
-      ...noticeMessageOf({ code: 'suspended', reason, seconds: secondsOf(suspension) }),
+      ...englishNoticeMessageOf({ code: 'suspended', reason, seconds: secondsOf(suspension) }),
     },
   };
 }

@@ -1,14 +1,14 @@
 /** Combines several tensors into one, so that small tensors do not cost a round trip each. */
 import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
-import { copyElements, dtypeOf, emptyLike, tensorView, type TypedArray } from './dtypes.ts';
+import { copyElements, dtypeOf, newZeros, tensorView, type TypedArray } from './dtypes.ts';
 import type { OpOptions } from './options.ts';
 import { displacementsOf, type Displacements } from './plans/plans.ts';
 import { Work } from './work.ts';
 
 /** Returns one array that contains all `parts`, each at its displacement. */
 export function concatenateParts<T extends TypedArray>(parts: readonly T[], displacements: Displacements): T {
-  const flat = emptyLike(parts[0]!, displacements.at(-1)!);
+  const flat = newZeros(parts[0]!, displacements.at(-1)!);
   parts.forEach((part, i) => copyElements(flat, part, displacements[i]!));
   return flat;
 }

@@ -74,7 +74,7 @@ export function maxSegmentElements({ bytes }: Dtype): number {
 }
 
 /** Returns an array of zeros with the type of `tensor` and the given length. */
-export function emptyLike<T extends TypedArray>(tensor: T, length: number): T {
+export function newZeros<T extends TypedArray>(tensor: T, length: number): T {
   return new (tensor.constructor as new (length: number) => T)(length);
 }
 

@@ -57,7 +57,7 @@ interface ExecutorOptions extends Pick<ProcessGroupOptions, 'activityOf'> {
   onfailure: (error: Error) => void;
 }
 
-export class Executor implements GroupOpExecutor {
+export class CollectiveExecutor implements GroupOpExecutor {
   readonly options: ExecutorOptions;
   /** Number of the group on the mesh. */
   readonly id: number;

@@ -7,7 +7,7 @@
  * left its own groups.
  */
 import * as v from 'valibot';
-import type { ServerLine } from '../protocol/control.ts';
+import type { ServerForwarding } from '../protocol/control.ts';
 import { FrameKind, readFrameHeader, type FrameHeader } from '../protocol/frame.ts';
 import { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Link } from '../transport/link.ts';
@@ -37,7 +37,7 @@ interface MeshOptions {
    */
   connect?: (rank: number) => Promise<Link>;
   /** See {@link Mesh.serverLine}. */
-  serverLine?: ServerLine | null;
+  serverLine?: ServerForwarding | null;
   /**
    * Creates the id of a flood message. Other ranks must not be able to guess the id. The default
    * counts from 0, which is enough if ranks trust each other.
@@ -74,7 +74,7 @@ export class Mesh {
   /**
    * How the server forwards frames between ranks; `null` if it forwards none or this is not known.
    */
-  readonly serverLine: ServerLine | null;
+  readonly serverLine: ServerForwarding | null;
   /** Collectives and messages of all groups of this rank. */
   readonly recorder: FlightRecorder;
   /** Progress of the ops of all groups of this rank. */

@@ -6,7 +6,7 @@ import type { CollectiveCodecName } from '../spec/codecs.ts';
 import type { TypedArray } from './dtypes.ts';
 
 /** The activity of the ranks that an op waits for, as reported in their heartbeats. */
-export interface RankActivity {
+export interface AwaitedRanksActivity {
   /** Whether all of these ranks work. If so, the op waits for another timeout. */
   areWorking: boolean;
   /** Sentences about these ranks for the error message; may be empty. */
@@ -34,7 +34,7 @@ export interface ProcessGroupOptions {
    * Called before an op fails because of its timeout, with the global ranks that the op waits for.
    * The op fails if this function is missing, rejects or does not settle in time.
    */
-  activityOf?: ((ranks: readonly number[]) => Promise<RankActivity>) | undefined;
+  activityOf?: ((ranks: readonly number[]) => Promise<AwaitedRanksActivity>) | undefined;
 }
 
 export interface OpOptions {

@@ -21,7 +21,7 @@ import {
 } from './argumentChecks.ts';
 import { splitAtDisplacements } from './coalesce.ts';
 import { sumOfSizesText, tagOfSizes, partSizesText, tagOfShape, shapeText } from './diagnostics/descriptor.ts';
-import { copyElements, dtypeOf, emptyLike, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
+import { copyElements, dtypeOf, newZeros, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
 import type { OpDescription } from './inFlightOp.ts';
 import type {
   AllReduceOptions,
@@ -129,7 +129,7 @@ export function prepareAllGather<T extends TypedArray>(
   const dtype = dtypeOf(tensor, options.dtype);
   const sizes = checkedPartSizes(caller, tensor, options.sizes);
   const displacements = checkedDisplacements(sizes);
-  const parts = emptyLike(tensor, displacements.at(-1)!);
+  const parts = newZeros(tensor, displacements.at(-1)!);
   const op = inPlaceOp(OpCode.ALL_GATHER, parts, dtype, {
     ...planAllGather(parts, displacements, caller.served),
     op: ReduceOp.NONE,
@@ -156,7 +156,7 @@ export function prepareGather<T extends TypedArray>(
   const sizes = checkedPartSizes(caller, tensor, options.sizes);
   const displacements = checkedDisplacements(sizes);
   const isRoot = rank === root;
-  const parts = isRoot ? emptyLike(tensor, displacements.at(-1)!) : tensor;
+  const parts = isRoot ? newZeros(tensor, displacements.at(-1)!) : tensor;
   const tag = tagOfSizes(sizes) ^ tagOfShape(options.shape);
   return {
     descriptor: { ...direct(OpCode.GATHER, dtype, root), count: displacements.at(-1)!, tag },
@@ -186,7 +186,7 @@ export function prepareScatter<T extends TypedArray>(
   if (passed) checkScatterParts(passed, tensor, dtype, options);
   const sizes = ranks.map(() => tensor.length);
   const displacements = checkedDisplacements(sizes);
-  const all = passed ? emptyLike(tensor, displacements.at(-1)!) : tensor;
+  const all = passed ? newZeros(tensor, displacements.at(-1)!) : tensor;
   const tag = tagOfShape(options.shape);
   return {
     descriptor: { ...direct(OpCode.SCATTER, dtype, root), count: displacements.at(-1)!, tag },
@@ -212,7 +212,7 @@ export function prepareReduceScatter<T extends TypedArray>(
   const dtype = dtypeOf(tensor, options.dtype);
   const sizes = checkedSplitSizes(caller, tensor, options.sizes, 'sizes');
   const displacements = checkedDisplacements(sizes);
-  const copy = emptyLike(tensor, tensor.length);
+  const copy = newZeros(tensor, tensor.length);
   const { residual = null } = options;
   checkReduction(dtype, options);
   const codec = codecForCall(tensor, dtype, options);
@@ -248,7 +248,7 @@ export function prepareAllToAll<T extends TypedArray>(
   const outputSplits = checkSizesPerRank(caller, options.outputSplits ?? inputSplits, 'outputSplits');
   const input = checkedDisplacements(inputSplits);
   const output = checkedDisplacements(outputSplits);
-  const target = emptyLike(tensor, output.at(-1)!);
+  const target = newZeros(tensor, output.at(-1)!);
   const [sent, received] = [partSizesText(inputSplits, options.shape), sumOfSizesText(outputSplits)];
   const isEqual = sumOfSizesText(inputSplits) === received;
   if (rank >= 0) checkOwnPart(caller, inputSplits, outputSplits);

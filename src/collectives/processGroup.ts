@@ -10,7 +10,7 @@
  * MismatchError or PeerGoneError. A TimeoutError names the missing ranks. A MismatchError names the
  * call of each rank.
  */
-import type { ServedPairs, ServerLine } from '../protocol/control.ts';
+import type { ServedPairs, ServerForwarding } from '../protocol/control.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { LinkTrafficCounters, LinkDescription } from '../transport/link.ts';
 import type { AlgorithmName } from '../spec/algorithms.ts';
@@ -27,7 +27,7 @@ import {
 } from './argumentChecks.ts';
 import { runCoalesced, concatenateParts, splitAtDisplacements } from './coalesce.ts';
 import { dtypeOf, type TypedArray } from './dtypes.ts';
-import { Executor } from './executor.ts';
+import { CollectiveExecutor } from './executor.ts';
 import { agreeOnMembers, createSubgroups } from './groupCreation.ts';
 import type { Mesh } from './mesh.ts';
 import { NO_SERVED_PAIRS } from './plans/costModel.ts';
@@ -95,7 +95,7 @@ export class ProcessGroup {
   readonly failed: Promise<Error>;
   readonly #mesh: Mesh;
   readonly #options: ProcessGroupOptions;
-  readonly #executor: Executor;
+  readonly #executor: CollectiveExecutor;
   readonly #objects: ObjectCollectives;
   readonly #caller: CallerInGroup;
   readonly #abortable: AbortableGroup;
@@ -122,7 +122,7 @@ export class ProcessGroup {
     this.timeoutMs = options.timeoutMs ?? DEFAULT_OP_TIMEOUT_MS;
     const failed = deferred<Error>();
     this.failed = failed.promise;
-    this.#executor = new Executor({
+    this.#executor = new CollectiveExecutor({
       mesh,
       ranks: this.ranks,
       clock: this.clock,
@@ -148,7 +148,7 @@ export class ProcessGroup {
   }
 
   /** How the server forwards frames, as this rank knows it. */
-  get serverLine(): ServerLine | null {
+  get serverLine(): ServerForwarding | null {
     return this.#mesh.serverLine;
   }
 

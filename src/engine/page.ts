@@ -4,7 +4,7 @@
  */
 import type { EngineCommand } from '../protocol/commands.ts';
 import type { EngineEvent } from '../protocol/events.ts';
-import { noticeMessageOf } from '../protocol/notices.ts';
+import { englishNoticeMessageOf } from '../protocol/notices.ts';
 import { isPulseWorking } from '../util/activity.ts';
 import { requestTabPort } from '../transport/broker.ts';
 import { watchDebugPatterns } from '../util/debugLog.ts';
@@ -32,7 +32,7 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
   const deafen = listenToPulses(name, (pulse) => {
     const { task, ms } = pulse;
     if (isPulseWorking(pulse)) return onevent({ type: 'working', task, ms });
-    onevent({ type: 'note', ...noticeMessageOf({ code: 'hangs-here', task, seconds: Math.round(ms / 1000) }) });
+    onevent({ type: 'note', ...englishNoticeMessageOf({ code: 'hangs-here', task, seconds: Math.round(ms / 1000) }) });
   });
   let isStopped = false;
   let opening: Promise<PeerRelayHost> | null = null;

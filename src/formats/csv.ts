@@ -9,7 +9,7 @@ import { DataError } from '../util/errors.ts';
 import { hexOf } from '../util/hex.ts';
 import { CsvRecords, type CsvRecordsStart } from './csvRecords.ts';
 import { isCsvHeader } from './csvHeader.ts';
-import { csvColumnsOf, recordFitsCsvShape, csvShapeOf, csvStartOf } from './csvShape.ts';
+import { csvColumnsOf, recordFitsCsvShape, csvShapeOf, csvRecordsStartOf } from './csvShape.ts';
 import { isUnitlessNumber } from './numbers.ts';
 import { readByteRange } from './partialFile.ts';
 
@@ -90,7 +90,7 @@ interface CsvOptions {
 export async function readCsv(name: string, blob: Blob, { begin, onbytes }: CsvOptions): Promise<CsvFacts> {
   const head = await readByteRange(name, blob, 0, HEAD_BYTES);
   checkStart(name, head);
-  const start = csvStartOf(head);
+  const start = csvRecordsStartOf(head);
   const { separator, records, error } = guess(name, head, head.length === blob.size, start);
   const [first, ...rows] = records;
   if (first === undefined) {

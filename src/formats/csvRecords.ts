@@ -1,7 +1,7 @@
 /** Splits the bytes of a CSV file, which are received in chunks, into records and fields. */
 import { DataError } from '../util/errors.ts';
 import { canonicalText } from './classNames.ts';
-import { encodingAdvice } from './textEncoding.ts';
+import { adviseOnTextEncoding } from './textEncoding.ts';
 
 /** A position in a file, and the number of its line. */
 export interface CsvRecordsStart {
@@ -205,7 +205,7 @@ export class CsvRecords {
       return canonicalText(this.#decoder.decode(this.bytes.subarray(from, to)));
     } catch (cause) {
       throw new DataError(
-        `${this.#name}, line ${this.line}: the text is not UTF-8. ${encodingAdvice(this.bytes)}.`,
+        `${this.#name}, line ${this.line}: the text is not UTF-8. ${adviseOnTextEncoding(this.bytes)}.`,
         {},
         { cause },
       );

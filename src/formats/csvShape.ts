@@ -65,7 +65,7 @@ export function recordFitsCsvShape(record: CsvRecords, { columns, rowNames, trai
 /**
  * Returns where the first record begins: after a byte order mark, and after a line such as `sep=;`.
  */
-export function csvStartOf(head: Uint8Array): CsvRecordsStart {
+export function csvRecordsStartOf(head: Uint8Array): CsvRecordsStart {
   const skipped = BOM.every((byte, i) => head[i] === byte) ? BOM.length : 0;
   const found = SEP_LINE.exec(new TextDecoder('latin1').decode(head.subarray(skipped, skipped + SEP_BYTES)));
   if (found === null) return { offset: skipped, line: 1, separator: null };

@@ -82,7 +82,7 @@ export async function convertFileToUtf8(
     const bytes = await new Response(text.pipeThrough(new TextEncoderStream())).blob();
     return { file: new File([bytes], file.name), isUtf16: encoding.startsWith('utf-16') };
   } catch (cause) {
-    throw new DataError(`${file.name} ${describeEncodingDamage(encoding)}.`, {}, { cause });
+    throw new DataError(`${file.name} ${describeTextEncodingError(encoding)}.`, {}, { cause });
   }
 }
 
@@ -91,7 +91,7 @@ export async function convertFileToUtf8(
  *
  * @param place where the error is, with a space before it.
  */
-export function describeEncodingDamage(encoding: TextEncoding | TextEncodingName, place = ''): string {
+export function describeTextEncodingError(encoding: TextEncoding | TextEncodingName, place = ''): string {
   return encoding.startsWith('utf-16')
     ? `is damaged UTF-16 text${place}. Save the file as UTF-8`
     : `is not text in ${encoding}${place}. Choose another encoding by the job field "encoding" or --encoding, or save the file as UTF-8`;
@@ -107,7 +107,7 @@ const LIKELY: readonly (readonly [TextEncodingName, string])[] = [
 ];
 
 /** Returns advice about text that is not UTF-8. It names the encodings that the text may have. */
-export function encodingAdvice(bytes: Uint8Array): string {
+export function adviseOnTextEncoding(bytes: Uint8Array): string {
   const likely = LIKELY.filter(([name]) => isText(bytes, name)).map(([name, where]) => `${name} (${where})`);
   return `Save the file as UTF-8, or state its encoding by the job field "encoding" or --encoding. It may be ${likely.join(' or ')}`;
 }

@@ -29,7 +29,7 @@ export interface PinnedBuffers {
  * Returns the first difference between two recordings as a phrase; `null` if they are equal except
  * for the identities of their buffers.
  */
-export function recordingDifference(
+export function gpuRecordingDifference(
   [first, firstPinned]: readonly [readonly RecordedCommand[], PinnedBuffers],
   [second, secondPinned]: readonly [readonly RecordedCommand[], PinnedBuffers],
 ): string | null {

@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { webgpuBackend, type WebGpuBackend } from './backend.ts';
-import { CapturedPass, recordingDifference, replayBytes, type PinnedBuffers } from './capture.ts';
+import { CapturedPass, gpuRecordingDifference, replayBytes, type PinnedBuffers } from './capture.ts';
 import { runWithGpuErrorScopes } from './errorScope.ts';
 import { canRecordGpuCommands, recordGpuCommands, type GpuCommandRecorder } from './recording.ts';
 
@@ -103,7 +103,10 @@ class GpuRecording implements PassRecording {
   }
 
   differenceFrom(earlier: GpuRecording): string | null {
-    return recordingDifference([earlier.#recorder.commands, earlier.#pinned], [this.#recorder.commands, this.#pinned]);
+    return gpuRecordingDifference(
+      [earlier.#recorder.commands, earlier.#pinned],
+      [this.#recorder.commands, this.#pinned],
+    );
   }
 
   async capture(results: readonly tf.Tensor[]): Promise<PassReplay> {

@@ -12,7 +12,7 @@ import type { Dataset } from './dataset.ts';
 import type { LoadDataOptions } from './fileSource.ts';
 import { dataFileOf } from './dataFile.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
-import { openJobText } from './gpt/openJobText.ts';
+import { openTrainingText } from './gpt/openTrainingText.ts';
 import { checkTextFacts, textFactsOf, mergeTextFacts, whyTextDiffersFromFacts } from './gpt/textAgreement.ts';
 import { openImages } from './images/images.ts';
 import {
@@ -59,7 +59,7 @@ export async function openFederatedShard(
 ): Promise<SampleShard | TextShard> {
   if (job.job === 'gpt') {
     const { encoding } = job;
-    const text = await openJobText({ job: job.job, data: { kind: 'files' }, encoding }, { files, baseUrl: '' });
+    const text = await openTrainingText({ job: job.job, data: { kind: 'files' }, encoding }, { files, baseUrl: '' });
     return {
       facts: textFactsOf(await createCorpus(text, job.gpt, null, onprogress)),
       read: async (agreed) => {

@@ -2,7 +2,7 @@
 import type { Dataset } from './dataset.ts';
 import { SyntheticDigits } from './digits/digits.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
-import { openJobText } from './gpt/openJobText.ts';
+import { openTrainingText } from './gpt/openTrainingText.ts';
 import type { Text } from './gpt/text.ts';
 import { openImages, type ImagesJob } from './images/images.ts';
 import { loadMnist } from './images/mnist.ts';
@@ -21,7 +21,7 @@ export { createAugmentation } from './images/augment.ts';
 export { createCorpus, type Corpus, type TokenWindows } from './gpt/corpus.ts';
 export { logitsOfHidden, gptNetworkLayers } from './gpt/layers.ts';
 export { gptDropoutPlaceCount, GptNetwork } from './gpt/network.ts';
-export { gptNetworkCost, gptNetworkMemory, gptNetworkSize, paddedVocabularySize } from './gpt/shapes.ts';
+export { gptMultiplicationCounts, gptNetworkMemory, gptNetworkSize, paddedVocabularySize } from './gpt/shapes.ts';
 export type { Tokenizer } from './gpt/tokenizer.ts';
 export { embedToken, createTokenLayer, tokenLogits, type SingleTokenLayer } from './gpt/tokenLayers.ts';
 export { createTokenForward, sampleTokens, type TokenForward } from './gpt/tokenSampler.ts';
@@ -115,7 +115,7 @@ export async function loadCorpus(
   options: LoadDataOptions,
   vocabulary: Vocabulary | null = null,
 ): Promise<Corpus> {
-  const text = await openJobText(job, options);
+  const text = await openTrainingText(job, options);
   const corpus = await createCorpus(text, job.gpt, vocabulary, options.onprogress);
   options.onpreview?.(previewOf(text, corpus));
   return corpus;
@@ -135,7 +135,7 @@ export async function previewFiles(
   try {
     if (job.job === 'gpt') {
       const { encoding } = job;
-      const text = await openJobText({ job: job.job, data: { kind: 'files' }, encoding }, { files, baseUrl: '' });
+      const text = await openTrainingText({ job: job.job, data: { kind: 'files' }, encoding }, { files, baseUrl: '' });
       return { preview: previewOf(text, await createCorpus(text, job.gpt, null, onprogress)), problem: null };
     }
     if (job.job !== 'table') {

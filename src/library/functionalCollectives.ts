@@ -14,7 +14,7 @@
  * and splits count entries of the first dimension. On a rank that is not a member, a collective
  * only copies the rank's own values.
  */
-import { emptyLike, type TypedArray } from '../collectives/dtypes.ts';
+import { newZeros, type TypedArray } from '../collectives/dtypes.ts';
 import type {
   AllReduceOptions,
   AllToAllOptions,
@@ -173,7 +173,7 @@ export async function allGatherCoalesced<const V extends readonly Values[]>(
     starts.push(size);
     size += array.length;
   }
-  const flat = emptyLike(first.array, size);
+  const flat = newZeros(first.array, size);
   const after = afterAll(inputs).then(() => {
     for (const [i, { array }] of inputs.entries()) (flat as Float32Array).set(array as Float32Array, starts[i]);
   });

@@ -3,7 +3,7 @@
  * typed arrays that a process group sends.
  */
 import * as tf from '@tensorflow/tfjs';
-import { emptyLike, type TypedArray } from '../collectives/dtypes.ts';
+import { newZeros, type TypedArray } from '../collectives/dtypes.ts';
 import type { OpOptions } from '../collectives/options.ts';
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { ReduceOp } from '../protocol/frame.ts';
@@ -81,7 +81,7 @@ export function argumentPayloadOf(values: Values, call: string, group: ProcessGr
  */
 export function emptyArgumentPayloadOf(like: Values, call: string, group: ProcessGroup): ArgumentPayload {
   if (!(like instanceof tf.Tensor)) {
-    const array = ArrayBuffer.isView(like) ? emptyLike(like, like.length) : like;
+    const array = ArrayBuffer.isView(like) ? newZeros(like, like.length) : like;
     return { array, options: {}, rows: array.length, rowSize: 1, wrap: (result) => result };
   }
   const dtype = checkTensor(like, call, group);

@@ -12,7 +12,7 @@ import {
   ReportedDevice,
   newcomerEntries,
   Pulse,
-  ReconnectState,
+  ReconnectReport,
   RemovedMembers,
   ringSchema,
   RoomOpening,
@@ -89,7 +89,7 @@ export const ClientMessage = v.variant('type', [
     /** The latest token, from `admitted` or `credentials`. */
     token: secretSchema,
     hostKey: v.optional(secretSchema),
-    reconnectState: ReconnectState,
+    reconnectState: ReconnectReport,
   }),
   /**
    * This member can train: its device is open, its shaders are compiled, and it has the job's data.
@@ -285,7 +285,7 @@ export const ServedPairs = v.strictObject({
 });
 export type ServedPairs = v.InferOutput<typeof ServedPairs>;
 /** How the server forwards frames. */
-export type ServerLine = Omit<ServedPairs, 'pairs'>;
+export type ServerForwarding = Omit<ServedPairs, 'pairs'>;
 
 const RunOutcome = v.picklist(['finished', 'stopped', 'failed']);
 export type RunOutcome = v.InferOutput<typeof RunOutcome>;

@@ -88,7 +88,7 @@ export const ENGLISH_NOTICE_SENTENCES: NoticeSentences = {
 };
 
 /** Returns a notice with its text in English. */
-export function noticeMessageOf(notice: Notice): NoticeMessage {
+export function englishNoticeMessageOf(notice: Notice): NoticeMessage {
   return { message: textOfNotice(notice, ENGLISH_NOTICE_SENTENCES), notice };
 }
 

@@ -138,7 +138,7 @@ export function roomSettingsOf(room: Readonly<RoomSettings>): RoomSettings {
 const lateMs = v.pipe(countSchema, v.maxValue(MAX_LINE_DELAY_MS));
 
 /** The report of a reconnecting member: the settings of the room, its run and its generation. */
-export const ReconnectState = v.strictObject({
+export const ReconnectReport = v.strictObject({
   settings: v.strictObject({ ...RoomSettings.entries, removed: v.optional(RemovedMembers) }),
   /** The latest run that the member knows from `prepare`, `pause` or `room`; 0 if none is known. */
   run: ordinalSchema,
@@ -156,7 +156,7 @@ export const ReconnectState = v.strictObject({
   /** See {@link Pulse}. */
   lateMs: v.exactOptional(lateMs),
 });
-export type ReconnectState = v.InferOutput<typeof ReconnectState>;
+export type ReconnectReport = v.InferOutput<typeof ReconnectReport>;
 
 /** A heartbeat's report about the member's computing thread. */
 export const Pulse = v.strictObject({

@@ -16,7 +16,7 @@ export const SERVER_LINK_PATH = '/link';
  * short message costs time and memory, too. In a link's window (`transport/frameOrder.ts`) a frame
  * counts even more.
  */
-export const MIN_COUNTED_MESSAGE_BYTES = 2048;
+export const MIN_CHARGED_MESSAGE_BYTES = 2048;
 
 export const ServerLinkOpening = v.strictObject({
   version: v.literal(PROTOCOL_VERSION),

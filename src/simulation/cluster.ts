@@ -5,7 +5,7 @@
  */
 import { allReducePlanner } from '../collectives/plans/algorithms.ts';
 import { planStepNumbers } from '../collectives/plans/plans.ts';
-import { simulationScheduleOf } from './schedule.ts';
+import { collectiveSimulationScheduleOf } from './schedule.ts';
 import { simulateCollective } from './simulate.ts';
 import type { HopEvent, StepTimes } from '../protocol/stepTrace.ts';
 import type { AllReduceName } from '../spec/algorithms.ts';
@@ -89,7 +89,7 @@ export function simulateStep(
     combineMsPerByte: COMBINE_MS_PER_BYTE,
   };
   const planner = allReducePlanner(algorithm, n, count);
-  const { endedAt, endOf } = simulateCollective(simulationScheduleOf(planner, n), {
+  const { endedAt, endOf } = simulateCollective(collectiveSimulationScheduleOf(planner, n), {
     network,
     elementBytes: FLOAT_BYTES,
     startAt: startedAt,

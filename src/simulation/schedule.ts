@@ -54,7 +54,7 @@ export interface SimulatedSendLanes extends PackedLists {
  * @throws Error if the plan is wrong: a send has no receive with the same step and length, or a
  * receive has no send.
  */
-export function simulationScheduleOf(planner: CollectivePlanner, n: number): SimulationSchedule {
+export function collectiveSimulationScheduleOf(planner: CollectivePlanner, n: number): SimulationSchedule {
   const fields = { rank: new Ints(), step: new Ints(), start: new Ints(), end: new Ints(), kind: new Ints() };
   const lane = new Ints();
   const firstMove = new Ints();

@@ -6,7 +6,7 @@ import * as v from 'valibot';
 import { mostSimilarName } from '../util/nearest.ts';
 
 /** The command-line option of a field. */
-export interface FieldOption {
+export interface CommandLineOption {
   /** The option's name in camelCase, if it differs from the field's name. */
   name?: string;
   /** The placeholder of the option's value in the help. */
@@ -19,7 +19,7 @@ export interface FieldOption {
 /** The declaration of a field. Command line, links, forms and files are all derived from it. */
 export interface FieldDeclaration<
   Schema extends v.GenericSchema = v.GenericSchema,
-  Option extends FieldOption | undefined = FieldOption | undefined,
+  Option extends CommandLineOption | undefined = CommandLineOption | undefined,
 > {
   readonly schema: Schema;
   readonly defaultValue: v.InferOutput<Schema>;
@@ -44,11 +44,10 @@ export function namesOrNullSchema<const Names extends readonly string[]>(names: 
 type FieldTable = Readonly<Record<string, FieldDeclaration>>;
 type Schemas<Fields extends FieldTable> = { -readonly [Name in keyof Fields]: Fields[Name]['schema'] };
 
-export function field<const Schema extends v.GenericSchema, const Option extends FieldOption | undefined = undefined>(
-  schema: Schema,
-  defaultValue: v.InferOutput<Schema>,
-  option?: Option,
-): FieldDeclaration<Schema, Option> {
+export function field<
+  const Schema extends v.GenericSchema,
+  const Option extends CommandLineOption | undefined = undefined,
+>(schema: Schema, defaultValue: v.InferOutput<Schema>, option?: Option): FieldDeclaration<Schema, Option> {
   return { schema, defaultValue, option: option as Option };
 }
 

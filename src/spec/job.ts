@@ -31,7 +31,7 @@ import { isPipelineJob, PIPELINE_FIELDS } from './pipeline.ts';
 import {
   strategyFactsOf,
   PLAN_FIELDS,
-  PLAN_FEATURES,
+  TRAINING_PLAN_FEATURES,
   trainingPlanProblem,
   positiveIntegerSchema,
   RANGE_TEST_STEPS,
@@ -190,7 +190,7 @@ function taskOf({ job, task }: { job: (typeof JOB_NAMES)[number]; task: TaskName
 
 /** The features of a job that not every strategy supports. */
 const FEATURES: PlanFeatures<JobFields> = {
-  ...PLAN_FEATURES,
+  ...TRAINING_PLAN_FEATURES,
   lesson: { path: ['job'], isIn: ({ job }) => job === 'lesson' },
   federated: { path: ['data', 'kind'], isIn: ({ data }) => data.kind === 'federated' },
   branches: {

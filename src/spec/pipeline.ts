@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { field } from './fields.ts';
 import { positiveIntegerSchema } from './plan.ts';
-import { hasWholeModel, listStrategiesWithSetting, type StrategyName } from './strategies.ts';
+import { isReplicaStrategyName, listStrategiesWithSetting, type StrategyName } from './strategies.ts';
 
 /** Schedules of a pipeline; see `src/parallel/pipeline/schedules.ts`. */
 export const PIPELINE_SCHEDULE_NAMES = ['1f1b', 'gpipe'] as const;
@@ -55,7 +55,7 @@ export interface PipelineJobFields {
 
 /** Returns whether ranks hold stages of the model. */
 export function isPipelineJob({ strategy }: { strategy: StrategyName }): boolean {
-  return !hasWholeModel(strategy);
+  return !isReplicaStrategyName(strategy);
 }
 
 /** The pipelines that the ranks of a world form. */

@@ -30,7 +30,7 @@ import {
 } from './names.ts';
 import {
   CODECS_BY_STRATEGY_TEXT,
-  hasWholeModel,
+  isReplicaStrategyName,
   isStrategyName,
   STRATEGIES,
   STRATEGY_NAMES,
@@ -200,7 +200,7 @@ export type PlanFeatures<Plan> = Partial<
 >;
 
 /** The features of a plan that not every strategy supports. */
-export const PLAN_FEATURES: PlanFeatures<TrainingPlan> = {
+export const TRAINING_PLAN_FEATURES: PlanFeatures<TrainingPlan> = {
   measure: { path: ['measure'], isIn: ({ measure }) => measure !== null },
   shardOptimizer: { path: ['shardOptimizer'], isIn: ({ shardOptimizer }) => shardOptimizer },
   mixed: { path: ['precision'], isIn: ({ precision }) => precision === 'mixed' },
@@ -289,11 +289,11 @@ export function whyPlanCannotRun({ strategy, algorithm }: Pick<TrainingPlan, 'st
 const FittingPlan = v.pipe(
   PlanFields,
   v.check(
-    ({ strategy }) => hasWholeModel(strategy),
+    ({ strategy }) => isReplicaStrategyName(strategy),
     'each rank of a Trainer has the whole model: choose another strategy, or use PipelineStage',
   ),
   crossFieldCheck(
-    (plan: TrainingPlan) => strategyProblem(plan, PLAN_FIELDS, PLAN_FEATURES) ?? trainingPlanProblem(plan),
+    (plan: TrainingPlan) => strategyProblem(plan, PLAN_FIELDS, TRAINING_PLAN_FEATURES) ?? trainingPlanProblem(plan),
   ),
 );
 

@@ -182,7 +182,7 @@ export function describeFirstNotes(
 }
 
 /** Returns a field in quotes, shortened if it is long. */
-export function quotedField(field: string): string {
+export function quoteFieldInSentence(field: string): string {
   return `“${field.length > MOST_QUOTED ? `${field.slice(0, MOST_QUOTED)}…` : field}”`;
 }
 
@@ -211,26 +211,26 @@ function are(count: number): string {
 }
 
 function withExample({ name, example }: DataNote): string {
-  return example === '' ? name : `${name} (${quotedField(example)})`;
+  return example === '' ? name : `${name} (${quoteFieldInSentence(example)})`;
 }
 
 function withExampleIn({ name, count, example }: DataNote): string {
-  return `${name} (${quotedField(example)}, ${counted(count, 'row')})`;
+  return `${name} (${quoteFieldInSentence(example)}, ${counted(count, 'row')})`;
 }
 
 function inRows({ name, count, example }: DataNote): string {
-  return `${quotedField(example)} in ${name} (${counted(count, 'row')})`;
+  return `${quoteFieldInSentence(example)} in ${name} (${counted(count, 'row')})`;
 }
 
 /** The sentences in English, for the command line and the page. */
 export const ENGLISH_DATA_NOTE_SENTENCES: DataNoteSentences = {
   'no-header': () => 'The first line is data, not names, so columns are numbered.',
   'row-names': ([note]) =>
-    `The first field of each row, such as ${quotedField(note!.example)}, is left out, because the first line has no name for it.`,
+    `The first field of each row, such as ${quoteFieldInSentence(note!.example)}, is left out, because the first line has no name for it.`,
   'rows-unlabelled': (notes) =>
     `${counted(totalNoteCount(notes), 'row')} ${are(totalNoteCount(notes))} left out, because the column to predict is ${named(
       notes,
-      ({ example, count }) => `${example === '' ? 'empty' : quotedField(example)} in ${count}`,
+      ({ example, count }) => `${example === '' ? 'empty' : quoteFieldInSentence(example)} in ${count}`,
     )}.`,
   'column-of-text': (notes) =>
     `${counted(notes.length, 'column')} ${are(notes.length)} left out (too many different words): ${named(notes, withExample)}.`,
@@ -251,9 +251,9 @@ export const ENGLISH_DATA_NOTE_SENTENCES: DataNoteSentences = {
   'unit-missing': (notes) => `Values without a unit are read like those with a unit: ${named(notes, withExampleIn)}.`,
   notation: (notes) => `Numbers are read in another notation: ${named(notes, withExample)}.`,
   'class-above': (notes) =>
-    `The class of a picture is the name of the folder above ${named(notes, ({ name, example }) => `${quotedField(name)}, as in ${example}`)}.`,
+    `The class of a picture is the name of the folder above ${named(notes, ({ name, example }) => `${quoteFieldInSentence(name)}, as in ${example}`)}.`,
   'folders-merged': (notes) =>
-    `Folders of the same name are one class: ${named(notes, ({ name, count, example }) => `${quotedField(name)} (${counted(count, 'folder')}, such as ${example})`)}.`,
+    `Folders of the same name are one class: ${named(notes, ({ name, count, example }) => `${quoteFieldInSentence(name)} (${counted(count, 'folder')}, such as ${example})`)}.`,
   'files-ignored': (notes) =>
     `${counted(totalNoteCount(notes), 'file')} ${are(totalNoteCount(notes))} left out, because this job does not read their kind: ${named(notes, inFolder)}.`,
   'folder-hidden': (notes) =>
@@ -270,12 +270,12 @@ export const ENGLISH_DATA_NOTE_SENTENCES: DataNoteSentences = {
   'class-not-held-out': (notes) =>
     `${notes.length === 1 ? '1 class has' : `${notes.length} classes have`} no held-out samples, so ${notes.length === 1 ? 'it is' : 'they are'} not evaluated: ${named(
       notes,
-      ({ name, count }) => `${quotedField(name)} (${counted(count, 'sample')})`,
+      ({ name, count }) => `${quoteFieldInSentence(name)} (${counted(count, 'sample')})`,
     )}.`,
   augmented: (notes) =>
     `Each epoch changes the training pictures at random: ${named(notes, ({ name }) => name)}. Held-out pictures stay as they are.`,
   'sheets-left-out': ([note]) =>
-    `Only the sheet ${quotedField(note!.name)} is read. Others are left out: ${note!.example}.`,
+    `Only the sheet ${quoteFieldInSentence(note!.name)} is read. Others are left out: ${note!.example}.`,
   'utf-16': (notes) =>
     `${counted(totalNoteCount(notes), 'text')} ${are(totalNoteCount(notes))} read as UTF-16: ${named(notes, ({ example }) => example)}.`,
   markup: (notes) =>

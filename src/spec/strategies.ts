@@ -19,7 +19,7 @@ export interface StreamingFacts {
 }
 
 /** How ranks that train alone exchange what they have learned. */
-export interface LocalTrainingFacts {
+export interface OuterStepFacts {
   /** The optimizer that applies the mean of what ranks have learned. */
   outer: { name: OptimizerName; learningRate: number; momentum?: number };
   /** Whether ranks send only the largest changes, in a few bits each. */
@@ -99,7 +99,7 @@ export interface StrategyFacts {
   /** Defaults for language models, which take thousands of steps. */
   languageModel: { syncEvery?: number; outerLearningRate?: number };
   /** The exchange, if ranks train alone between two exchanges; otherwise `null`. */
-  local: LocalTrainingFacts | null;
+  local: OuterStepFacts | null;
   /** The codecs for the comparison; empty if the costs of the strategy are not estimated. */
   compared: readonly ComparedCodec[];
 }
@@ -262,7 +262,7 @@ export type ReplicaStrategyName = {
   [Name in StrategyName]: (typeof ROWS)[Name]['stages'] extends 1 ? Name : never;
 }[StrategyName];
 
-export function hasWholeModel(strategy: StrategyName): strategy is ReplicaStrategyName {
+export function isReplicaStrategyName(strategy: StrategyName): strategy is ReplicaStrategyName {
   return STRATEGIES[strategy].stages === 1;
 }
 

@@ -144,7 +144,7 @@ export function layerRowsOf(topology: ModelTopology): LayerRow[] {
  * For each layer, returns the indices of the layers whose outputs it reads. The list of the first
  * layer is empty.
  */
-export function layerSourcesOf(topology: ModelTopology): number[][] {
+export function inputLayerIndicesOf(topology: ModelTopology): number[][] {
   if (topology.class_name === 'Sequential') return topology.config.layers.map((_, i) => (i === 0 ? [] : [i - 1]));
   const { layers } = topology.config;
   return layers.map(({ inbound_nodes: calls }) =>
@@ -314,7 +314,7 @@ function tornIn({ config: { layers, input_layers: inputs, output_layers: outputs
 /** Computes the layers' outputs, up to the first layer with a problem. */
 function walk(topology: ModelTopology): { rows: LayerRow[]; problem: FieldProblem | null } {
   const { layers } = topology.config;
-  const sources = layerSourcesOf(topology);
+  const sources = inputLayerIndicesOf(topology);
   const rows: LayerRow[] = [];
   for (const [i, layer] of layers.entries()) {
     const taken = sources[i]!.map((source) => rows[source]!.shape);

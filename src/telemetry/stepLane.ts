@@ -39,7 +39,7 @@ export interface PipelineStepTimes {
 
 /**
  * Maximum number of segments per step that a rank sends to other ranks. In a world of four ranks
- * with one bucket, this is usually enough for all segments. See {@link pipelineSegmentCount}.
+ * with one bucket, this is usually enough for all segments. See {@link pipelineStepSegmentCount}.
  */
 export const MAX_SENT_SEGMENTS = 24;
 
@@ -48,7 +48,7 @@ export const MAX_SENT_SEGMENTS = 24;
  * rank, the exchange of gradients, and the update. Waits are not sent, because they follow from
  * these segments.
  */
-export function pipelineSegmentCount(passes: readonly { length: number }[]): number {
+export function pipelineStepSegmentCount(passes: readonly { length: number }[]): number {
   return Math.max(...passes.map(({ length }) => length)) + 2;
 }
 

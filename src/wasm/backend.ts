@@ -41,7 +41,7 @@ export interface WasmTensorPlace {
 }
 
 /** Returns TensorFlow.js's own record of a tensor. */
-export function tensorPlaceOf(backend: WasmBackend, { dataId }: Pick<tf.TensorInfo, 'dataId'>): WasmTensorPlace {
+export function wasmTensorPlaceOf(backend: WasmBackend, { dataId }: Pick<tf.TensorInfo, 'dataId'>): WasmTensorPlace {
   return backend.dataIdMap.get(dataId);
 }
 

@@ -1,7 +1,7 @@
 /** Records passes on the WebAssembly backend of TensorFlow.js, and compares recordings. */
 import * as tf from '@tensorflow/tfjs';
 import type { PassRecorder, PassRecording, PassReplay, PinnedTensors } from '../gpu/passRecorder.ts';
-import { tensorPlaceOf, wasmBackend, type WasmBackend } from './backend.ts';
+import { wasmTensorPlaceOf, wasmBackend, type WasmBackend } from './backend.ts';
 import { tensorBlockLayoutOf, type TensorBlockLayout } from './blockLayout.ts';
 import {
   canRecordWasm,
@@ -28,7 +28,7 @@ class WasmPassRecorder implements PassRecorder {
   }
 
   place(tensor: tf.Tensor): number {
-    return tensorPlaceOf(this.#backend, tensor).id;
+    return wasmTensorPlaceOf(this.#backend, tensor).id;
   }
 
   record<T>(
@@ -39,10 +39,10 @@ class WasmPassRecorder implements PassRecorder {
     // The caller disposes of the inputs, so in the recording they have other numbers.
     const renamed = inputs.map((input) => new RenumberedTensor(backend, input));
     try {
-      const known = [...parameters.map((one) => tensorPlaceOf(backend, one).id), ...renamed.map(({ id }) => id)];
+      const known = [...parameters.map((one) => wasmTensorPlaceOf(backend, one).id), ...renamed.map(({ id }) => id)];
       const { result, events, constants } = recordWasmPass(backend, known, main);
       const pinned = {
-        parameters: parameters.map((one) => ({ ...tensorPlaceOf(backend, one), size: one.size })),
+        parameters: parameters.map((one) => ({ ...wasmTensorPlaceOf(backend, one), size: one.size })),
         inputs: inputs.map(({ shape, dtype }, i) => ({ id: renamed[i]!.id, shape, dtype })),
         constants,
       };
@@ -77,7 +77,7 @@ class WasmRecording implements PassRecording {
 
   async capture(results: readonly tf.Tensor[]): Promise<PassReplay> {
     const layout = this.#laidOut();
-    if (results.some((result) => !layout.offsets.has(tensorPlaceOf(this.#backend, result).id))) {
+    if (results.some((result) => !layout.offsets.has(wasmTensorPlaceOf(this.#backend, result).id))) {
       throw new Error('a gradient is computed outside of the pass');
     }
     return new WasmReplay(this.#backend, this.#events, this.#pinned, layout, results);

@@ -10,7 +10,7 @@ import {
   freeWasmMemory,
   isOwnWasmTensorId,
   newWasmTensorId,
-  tensorPlaceOf,
+  wasmTensorPlaceOf,
   type WasmBackend,
 } from './backend.ts';
 
@@ -117,7 +117,7 @@ class WasmRecorder {
   run(kernel: tf.KernelConfig, params: Parameters<tf.KernelFunc>[0], isOpaque: boolean): ReturnType<tf.KernelFunc> {
     this.checkCreated();
     const given = Object.entries(params.inputs).filter((entry): entry is [string, tf.TensorInfo] => !!entry[1]);
-    for (const [, info] of given) if (!this.#known.has(tensorPlaceOf(this.#backend, info).id)) this.#keep(info);
+    for (const [, info] of given) if (!this.#known.has(wasmTensorPlaceOf(this.#backend, info).id)) this.#keep(info);
     const start = this.events.length;
     const result = kernel.kernelFunc(params);
     this.checkCreated();
@@ -144,13 +144,13 @@ class WasmRecorder {
     const renamed = new RenumberedTensor(this.#backend, info);
     this.#renamed.push(renamed);
     this.#known.add(renamed.id);
-    const { memoryOffset } = tensorPlaceOf(this.#backend, info);
+    const { memoryOffset } = wasmTensorPlaceOf(this.#backend, info);
     const values = this.#backend.wasm.HEAPU8.slice(memoryOffset, memoryOffset + tensorByteLength(info));
     this.constants.push({ ...this.#recorded(info), values });
   }
 
   #recorded({ dataId, shape, dtype }: tf.TensorInfo): RecordedWasmTensor {
-    return { id: tensorPlaceOf(this.#backend, { dataId }).id, shape, dtype };
+    return { id: wasmTensorPlaceOf(this.#backend, { dataId }).id, shape, dtype };
   }
 }
 
@@ -164,7 +164,7 @@ export class RenumberedTensor {
   constructor(backend: WasmBackend, info: tf.TensorInfo) {
     this.#backend = backend;
     this.#info = info;
-    const place = tensorPlaceOf(backend, info);
+    const place = wasmTensorPlaceOf(backend, info);
     this.#before = place.id;
     place.id = this.id;
     backend.wasm.tfjs.registerTensor(this.id, tf.util.sizeFromShape(info.shape), place.memoryOffset);
@@ -173,7 +173,7 @@ export class RenumberedTensor {
   restore(): void {
     const { dataIdMap, wasm } = this.#backend;
     // The pass may have disposed of the tensor.
-    if (dataIdMap.has(this.#info.dataId)) tensorPlaceOf(this.#backend, this.#info).id = this.#before;
+    if (dataIdMap.has(this.#info.dataId)) wasmTensorPlaceOf(this.#backend, this.#info).id = this.#before;
     else wasm.tfjs.disposeData(this.#before);
     wasm.tfjs.disposeData(this.id);
   }
@@ -228,7 +228,7 @@ export function callAndRecord(
   const places = args.map((arg) => {
     if (typeof arg === 'number') return arg;
     const { tensor, at } = 'tensor' in arg ? arg : { tensor: arg, at: 0 };
-    return { ...tensorPlaceOf(backend, tensor), at };
+    return { ...wasmTensorPlaceOf(backend, tensor), at };
   });
   const numbered = places.map((one) => (typeof one === 'number' ? one : { id: one.id, at: one.at }));
   recorders.get(backend)?.active?.add({ kind: 'compute', run, args: numbered });

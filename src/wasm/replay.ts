@@ -10,7 +10,7 @@ import {
   forgetTensorCopies,
   freeWasmMemory,
   newWasmTensorId,
-  tensorPlaceOf,
+  wasmTensorPlaceOf,
   type WasmTensorPlace,
   type WasmBackend,
 } from './backend.ts';
@@ -75,17 +75,17 @@ export class WasmReplay implements PassReplay {
       wasm.tfjs.registerTensor(id, tf.util.sizeFromShape(shape), offset);
     }
     const recorded = results.map((result) => ({
-      id: tensorPlaceOf(backend, result).id,
+      id: wasmTensorPlaceOf(backend, result).id,
       shape: result.shape,
       dtype: result.dtype,
     }));
-    for (const place of new Set(results.map((result) => tensorPlaceOf(backend, result)))) {
+    for (const place of new Set(results.map((result) => wasmTensorPlaceOf(backend, result)))) {
       // The results of the recorded pass still exist. They get other numbers.
       wasm.tfjs.disposeData(place.id);
       place.id = newWasmTensorId();
     }
     for (const result of results) {
-      const { id, memoryOffset } = tensorPlaceOf(backend, result);
+      const { id, memoryOffset } = wasmTensorPlaceOf(backend, result);
       wasm.tfjs.registerTensor(id, result.size, memoryOffset);
     }
     // Outputs may share memory. TensorFlow.js counts each of them only if it has its own data id.
@@ -97,12 +97,12 @@ export class WasmReplay implements PassReplay {
     const { tfjs } = backend.wasm;
     for (const [i, input] of inputs.entries()) {
       const { id } = this.#pinned.inputs[i]!;
-      const [from, to] = [tensorPlaceOf(backend, input).memoryOffset, offsets.get(id)!];
+      const [from, to] = [wasmTensorPlaceOf(backend, input).memoryOffset, offsets.get(id)!];
       backend.wasm.HEAPU8.copyWithin(to, from, from + tensorByteLength(input));
       forgetTensorCopies(backend, { id, memoryOffset: to }, input.size);
     }
     for (const parameter of this.#pinned.parameters) forgetTensorCopies(backend, parameter, parameter.size);
-    for (const output of this.outputs) forgetTensorCopies(backend, tensorPlaceOf(backend, output), output.size);
+    for (const output of this.outputs) forgetTensorCopies(backend, wasmTensorPlaceOf(backend, output), output.size);
     for (const event of this.#events) {
       switch (event.kind) {
         case 'call':
@@ -148,7 +148,7 @@ export class WasmReplay implements PassReplay {
       : Object.fromEntries(Object.entries(inputs).map(([name, one]) => [name, this.#infoOf(one)]));
     const results = [run({ inputs: infos as tf.NamedTensorInfoMap, attrs, backend })].flat();
     for (const [i, { dataId }] of results.entries()) {
-      const [from, to] = [tensorPlaceOf(backend, { dataId }).memoryOffset, this.#offsets.get(outputs[i]!.id)!];
+      const [from, to] = [wasmTensorPlaceOf(backend, { dataId }).memoryOffset, this.#offsets.get(outputs[i]!.id)!];
       backend.wasm.HEAPU8.copyWithin(to, from, from + tensorByteLength(outputs[i]!));
       backend.disposeData(dataId);
     }

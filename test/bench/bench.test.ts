@@ -7,7 +7,7 @@ import { createProgram, runProgram } from '../../launcher/options/program.ts';
 import { replaceSection, table } from '../../tools/report/table.ts';
 import { contradictions, rowOf, theoryOf } from '../../bench/strategies.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
-import { hasWholeModel, STRATEGY_NAMES, type StrategyName } from '../../src/spec/job.ts';
+import { isReplicaStrategyName, STRATEGY_NAMES, type StrategyName } from '../../src/spec/job.ts';
 
 const K = 1000;
 
@@ -58,7 +58,7 @@ describe('theory', () => {
 
   test('contradictions reports only ddp and parameter-server, if their bytes differ from theory by more than 1 %', () => {
     const row = rowOf(result('ddp', [10_000, 10_000], [10_000, 10_000]), 1);
-    const rows = STRATEGY_NAMES.filter(hasWholeModel).flatMap((strategy) =>
+    const rows = STRATEGY_NAMES.filter(isReplicaStrategyName).flatMap((strategy) =>
       [0.989, 0.991, 1.009, 1.011].map((ratio) => ({ ...row, strategy, ratio, busiestBytesPerStep: 1000 * ratio })),
     );
     expect(contradictions(rows)).toEqual([

@@ -10,11 +10,11 @@ import {
 } from '../../src/collectives/plans/costModel.ts';
 import * as plans from '../../src/collectives/plans/plans.ts';
 import { networkOfOneMachine, switchedNetwork } from '../../src/simulation/networks.ts';
-import { simulationScheduleOf } from '../../src/simulation/schedule.ts';
+import { collectiveSimulationScheduleOf } from '../../src/simulation/schedule.ts';
 import { simulateCollective } from '../../src/simulation/simulate.ts';
 import type { ServedPairs } from '../../src/protocol/control.ts';
 import { AlgorithmCode } from '../../src/protocol/frame.ts';
-import { MIN_COUNTED_MESSAGE_BYTES } from '../../src/protocol/serverLink.ts';
+import { MIN_CHARGED_MESSAGE_BYTES } from '../../src/protocol/serverLink.ts';
 
 const HOME: NetworkCosts = { ...DEFAULT_NETWORK_COSTS, hopMs: 33, msPerByte: 1 / 1250 };
 const ONE_MACHINE: NetworkCosts = {
@@ -41,7 +41,7 @@ function simulated(
   networkOf = costs === ONE_MACHINE ? networkOfOneMachine : switchedNetwork,
 ): number {
   return simulateCollective(
-    simulationScheduleOf((rank) => plan(rank, n, bytes / 4), n),
+    collectiveSimulationScheduleOf((rank) => plan(rank, n, bytes / 4), n),
     { network: networkOf(n, costs), elementBytes: 4 },
   ).ms;
 }
@@ -124,7 +124,7 @@ function forwarded(plan: typeof plans.planRingAllReduce, n: number, bytes: numbe
     crowdMsPerByte: 0,
     sharedMsPerByte: 1000 / bytesPerSecond,
     // A short message counts as one of 2 KiB.
-    sharedMsPerFrame: bytes < 2 * MIN_COUNTED_MESSAGE_BYTES ? (1000 * MIN_COUNTED_MESSAGE_BYTES) / bytesPerSecond : 0,
+    sharedMsPerFrame: bytes < 2 * MIN_CHARGED_MESSAGE_BYTES ? (1000 * MIN_CHARGED_MESSAGE_BYTES) / bytesPerSecond : 0,
   };
   return simulated(plan, n, bytes, costs, networkOfOneMachine);
 }

@@ -1,6 +1,6 @@
 /** Tests of ops whose missing ranks work, according to the group's creator. */
 import { expect, test } from 'vitest';
-import type { RankActivity } from '../../src/collectives/options.ts';
+import type { AwaitedRanksActivity } from '../../src/collectives/options.ts';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createMeshes } from '../../src/testing/index.ts';
 import { errorOf } from '../errorOf.ts';
@@ -10,11 +10,11 @@ import { pause } from './faultyRanks.ts';
 const TIMEOUT_MS = 1000;
 
 /** Creates two ranks. `answers` are what rank 0 is told about the ranks that it waits for. */
-function ranksWith(answers: (() => Promise<RankActivity>)[]) {
+function ranksWith(answers: (() => Promise<AwaitedRanksActivity>)[]) {
   const clock = new ManualClock();
   const asked: number[][] = [];
   const { meshes } = createMeshes(2);
-  const activityOf = (ranks: readonly number[]): Promise<RankActivity> => {
+  const activityOf = (ranks: readonly number[]): Promise<AwaitedRanksActivity> => {
     asked.push([...ranks]);
     return answers.shift()!();
   };

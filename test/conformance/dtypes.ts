@@ -2,7 +2,7 @@
  * Every dtype that collectives accept, and the expected results of reductions. They are computed
  * without the code of the collectives.
  */
-import { copyElements, emptyLike, tensorView, type TypedArray } from '../../src/collectives/dtypes.ts';
+import { copyElements, newZeros, tensorView, type TypedArray } from '../../src/collectives/dtypes.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { fromHalf, toHalf } from '../../src/util/float16.ts';
 
@@ -66,7 +66,7 @@ export const DTYPES: readonly DtypeSample[] = [
  */
 export function repeated(dtype: DtypeSample, values: ArrayLike<number>, count: number): TypedArray {
   const once = dtype.of(values);
-  const tensor = emptyLike(once, count);
+  const tensor = newZeros(once, count);
   for (let at = 0; at < count; at += once.length)
     copyElements(tensor, tensorView(once, 0, Math.min(once.length, count - at)), at);
   return tensor;

@@ -1,5 +1,5 @@
 /** Cases of messages between two ranks, with send and recv. */
-import { emptyLike } from '../../src/collectives/dtypes.ts';
+import { newZeros } from '../../src/collectives/dtypes.ts';
 import { MismatchError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 import { sleep, type ConformanceCase } from './case.ts';
 import { DTYPES, repeated } from './dtypes.ts';
@@ -105,7 +105,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
         // The length of a frame is not a multiple of 101 elements, so a misplaced segment is
         // detected.
         const tensor = repeated(dtype, range(101), Math.ceil(LARGE / dtype.bytes));
-        const into = emptyLike(tensor, tensor.length);
+        const into = newZeros(tensor, tensor.length);
         await Promise.all([group.isend(tensor, peer, dtype.options), group.irecv(into, left, dtype.options)]);
         expectEqual(into, tensor, dtype.name);
       }

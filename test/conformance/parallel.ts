@@ -5,7 +5,7 @@
 import { codecByName } from '../../src/collectives/codecs.ts';
 import { FRAME_HEADER_BYTES, ReduceOp } from '../../src/protocol/frame.ts';
 import { assignBuckets } from '../../src/parallel/flat/buckets.ts';
-import { equalPartOfWindow, GlobalCursor, type CursorPosition } from '../../src/parallel/data/cursor.ts';
+import { equalPartOfWindow, GlobalCursor, type DataCursorPosition } from '../../src/parallel/data/cursor.ts';
 import { DistributedSampler } from '../../src/parallel/data/distributedSampler.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { fromHalf, toHalf } from '../../src/util/float16.ts';
@@ -103,7 +103,7 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
       const cursor = new GlobalCursor({ datasetSize: 20, seed: 3 });
       const batch = 2;
       /** Returns the samples of every rank in the window at `position`, and the next position. */
-      const shares = (position: CursorPosition, ranks: number) => {
+      const shares = (position: DataCursorPosition, ranks: number) => {
         const { indices, next } = cursor.windowAt(position, batch * ranks);
         return { samples: range(ranks).map((rank) => [...equalPartOfWindow(indices, rank, ranks)]), next };
       };

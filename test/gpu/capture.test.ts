@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { differentiatePassAlone } from '../../src/parallel/backward/pass.ts';
 import type { ComputedGradients } from '../../src/parallel/backward/flatten.ts';
 import { openCommandEncoder, webgpuBackend } from '../../src/gpu/backend.ts';
-import { CapturedPass, recordingDifference, type PinnedBuffers } from '../../src/gpu/capture.ts';
+import { CapturedPass, gpuRecordingDifference, type PinnedBuffers } from '../../src/gpu/capture.ts';
 import { recordGpuCommands, type GpuCommandRecorder } from '../../src/gpu/recording.ts';
 import { createRng } from '../../src/util/rng.ts';
 import { read } from '../replayCases.ts';
@@ -33,7 +33,7 @@ const wrap = (capture: CapturedPass, recorded: tf.Tensor): tf.Tensor =>
   tf.tensor({ buffer: capture.bufferOf(bufferOf(recorded))!, zeroCopy: true }, recorded.shape, 'float32');
 
 const difference = (a: Recorded, b: Recorded): string | null =>
-  recordingDifference([a.recorder.commands, a.pinned], [b.recorder.commands, b.pinned]);
+  gpuRecordingDifference([a.recorder.commands, a.pinned], [b.recorder.commands, b.pinned]);
 
 test('a replayed pass of a dense network equals the eager pass bit for bit in 20 steps', async () => {
   const rng = createRng(3);

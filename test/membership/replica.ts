@@ -10,7 +10,7 @@ import {
   initialTrainingProgress,
   type TrainingProgress,
 } from '../../src/parallel/recovery/progress.ts';
-import type { CursorPosition } from '../../src/parallel/data/cursor.ts';
+import type { DataCursorPosition } from '../../src/parallel/data/cursor.ts';
 import type { ElectedState, PeerState } from '../../src/parallel/recovery/stateElection.ts';
 
 /** Number of samples in an epoch. A run is one epoch, and a window has one sample per rank. */
@@ -21,7 +21,7 @@ interface Gradient {
   generation: number;
   /** Samples in the gradient, one bit each. */
   samples: number;
-  next: CursorPosition;
+  next: DataCursorPosition;
 }
 
 export class Replica implements RetainedGradientStore {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import * as plans from '../../src/collectives/plans/plans.ts';
 import { SimulationEventQueue } from '../../src/simulation/eventQueue.ts';
-import { simulationScheduleOf } from '../../src/simulation/schedule.ts';
+import { collectiveSimulationScheduleOf } from '../../src/simulation/schedule.ts';
 import { simulateCollective, type SimulatedNetwork, type SimulationOptions } from '../../src/simulation/simulate.ts';
 import { FRAME_HEADER_BYTES } from '../../src/protocol/frame.ts';
 import { createRng } from '../../src/util/rng.ts';
@@ -29,7 +29,7 @@ function run(
   network: SimulatedNetwork,
   options?: Partial<SimulationOptions>,
 ) {
-  const schedule = simulationScheduleOf((rank) => plan(rank, n, count), n);
+  const schedule = collectiveSimulationScheduleOf((rank) => plan(rank, n, count), n);
   return simulateCollective(schedule, { network, elementBytes: 4, ...options });
 }
 
@@ -104,7 +104,7 @@ describe('a simulated all-reduce', () => {
   test('queues frames of two senders on the downlink of one rank', () => {
     const n = 3;
     const network = switched(n, { msPerByte: 0.001 });
-    const schedule = simulationScheduleOf((rank) => plans.planDirectReduce(rank, n, 0, 1000), n);
+    const schedule = collectiveSimulationScheduleOf((rank) => plans.planDirectReduce(rank, n, 0, 1000), n);
     const { ms } = simulateCollective(schedule, { network, elementBytes: 4 });
     expect(ms).toBeCloseTo(2 * (4000 + HEADER) * 0.001, 9);
   });
@@ -158,11 +158,11 @@ test.each([
   ['a longer send', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 0, 3)], /does not receive/],
   ['no send', [], [transfer('receive', 0, 0, 3)], /Rank 1 receives from rank 0, but that rank does not send/],
 ] as const)('a schedule rejects plans with sends that do not match the receives: %s', (_, mine, theirs, message) => {
-  expect(() => simulationScheduleOf((rank) => (rank === 0 ? mine : theirs), 2)).toThrow(message);
+  expect(() => collectiveSimulationScheduleOf((rank) => (rank === 0 ? mine : theirs), 2)).toThrow(message);
 });
 
 test('a simulation rejects plans in which ranks wait for each other', () => {
-  const schedule = simulationScheduleOf(
+  const schedule = collectiveSimulationScheduleOf(
     (rank) => [transfer('receive', 1 - rank, rank, 1), transfer('send', 1 - rank, 1 - rank, 1)],
     2,
   );

@@ -128,10 +128,10 @@ test('the command line accepts a new strategy and a new codec', async () => {
 });
 
 test('the page draws and describes a run with a new strategy', async () => {
-  const { pictureOfJob } = await load<typeof Pictures>('src/app/state/strategies.ts');
+  const { runPictureOfJob } = await load<typeof Pictures>('src/app/state/strategies.ts');
   const { describeJob } = await load<typeof JobForm>('src/app/state/jobForm.ts');
   const job = await gossip();
-  expect(pictureOfJob(job, 3, null, null)).toEqual({ lines: 'none', words: 'Ranks talk.' });
+  expect(runPictureOfJob(job, 3, null, null)).toEqual({ lines: 'none', words: 'Ranks talk.' });
   expect(describeJob(job)).toMatch(/^Gossip, gradients sent in Shorter;/);
 });
 

@@ -8,7 +8,7 @@ import {
   packedLaneLength,
   stepLaneOf,
   packStepLanes,
-  pipelineSegmentCount,
+  pipelineStepSegmentCount,
   simplifyLane,
   MAX_SENT_SEGMENTS,
   unpackStepLanes,
@@ -191,7 +191,7 @@ describe("a step of a pipeline's rank", () => {
     fc.assert(
       fc.property(counts, fc.double({ min: 1, max: 40_000, noNaN: true }), ([ranks, microBatches], passMs) => {
         const plan = oneForwardOneBackward(ranks, microBatches, { ring: true });
-        const most = pipelineSegmentCount(plan.passes);
+        const most = pipelineStepSegmentCount(plan.passes);
         for (const own of timePipelinePlan(plan, () => passMs)) {
           const total = (plan.ticks + 2 * microBatches) * passMs + 1;
           const pipeline = { passes: own, exchangedAt: total - 1 };

@@ -14,7 +14,7 @@ const LOCAL_IPV4 = /^(10|127|169\.254|172\.(1[6-9]|2\d|3[01])|192\.168)\.[\d.]+$
 const LOCAL_IPV6 = /^\[(::1\]|f[cd]|fe[89ab])/;
 
 /** The facts that decide whether a page needs the permission, and whether the page has it. */
-export interface LocalNetworkSurroundings {
+export interface LocalNetworkPermissionFacts {
   permissions: Pick<Permissions, 'query'> | undefined;
   isSecure: boolean;
   /** The page's host name. */
@@ -27,7 +27,7 @@ export interface LocalNetworkSurroundings {
  * which cannot have it.
  */
 export async function watchLocalNetworkPermission(
-  { permissions, isSecure, host }: LocalNetworkSurroundings,
+  { permissions, isSecure, host }: LocalNetworkPermissionFacts,
   report: (state: PermissionState) => void,
 ): Promise<void> {
   if (permissions === undefined || !isSecure || isLocalHost(host)) return;

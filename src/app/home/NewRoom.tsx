@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
 import { isElasticJob, type JobSpec } from '../../spec/job.ts';
-import { OriginField, type ChosenRunOrigin } from '../modelFiles/OriginField.tsx';
+import { RunOriginField, type ChosenRunOrigin } from '../modelFiles/RunOriginField.tsx';
 import { DismissibleFailureBanner } from '../components/FailureBanner.tsx';
 import { CopyButton } from '../components/CopyButton.tsx';
 import { NameField, NumberField } from '../components/Fields.tsx';
@@ -98,7 +98,7 @@ export function NewRoom({ failure }: { failure: FailureView | null }) {
           />
         )}
         {((isElasticJob(job.value) && job.value.job !== 'lesson' && !blocked.value) || origin.value !== null) && (
-          <OriginField origin={origin.value} onorigin={(next) => (origin.value = next)} />
+          <RunOriginField origin={origin.value} onorigin={(next) => (origin.value = next)} />
         )}
         <Preflight blocked={blocked} />
         <div class="row">

@@ -6,7 +6,7 @@ import type { StateReceiveProgress, ShaderProgress } from '../../protocol/events
 import { assignRanks } from '../../protocol/seating.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isHost, isElasticRoom, countTabsMissingToStart } from '../state/derive.ts';
-import { describeAutoSaving, bucketBytesOf } from '../state/algorithm.ts';
+import { describeAutoAlgorithmGain, bucketBytesOf } from '../state/algorithm.ts';
 import { describeRunForLobby, noteOnServedPairs, noteOnReadyMembers, whyHostCannotStart } from '../state/lobbyNotes.ts';
 import { describeJob, hasSameCosts, gptPresetOf, withMethod } from '../state/jobForm.ts';
 import { DismissibleFailureBanner } from '../components/FailureBanner.tsx';
@@ -29,7 +29,7 @@ import { ServerIcon } from '../ring/ServerShape.tsx';
 import { SimulatedRing } from '../ring/SimulatedRing.tsx';
 import { pagePartsHiddenByAddress } from '../state/address.ts';
 import { sendToEngine } from '../state/store.ts';
-import { pictureOfJob } from '../state/strategies.ts';
+import { runPictureOfJob } from '../state/strategies.ts';
 import type { LobbyView } from '../state/room.ts';
 import type { TabView } from '../state/view.ts';
 import { describeGettingReady } from '../state/describeGettingReady.ts';
@@ -43,7 +43,7 @@ export function Lobby({ view, lobby }: { view: TabView; lobby: LobbyView }) {
   const host = isHost(view);
   const choosesAlgorithm = host && lobby.phase === 'FORMING';
   const saving = choosesAlgorithm
-    ? describeAutoSaving(lobby.job, assignRanks(lobby.members, lobby.startAt ?? 0).length)
+    ? describeAutoAlgorithmGain(lobby.job, assignRanks(lobby.members, lobby.startAt ?? 0).length)
     : null;
   const ready = lobby.members.filter((one) => one.device !== null).length;
   return (
@@ -265,7 +265,7 @@ function Preview({ view, lobby }: { view: TabView; lobby: LobbyView }) {
   const tabs = places.map((one) => (one === null ? { name: null } : { name: one.name, pale: one.device === null }));
   const at = places.findIndex((one) => one?.member === view.member);
   const you = at < 0 ? null : at;
-  const picture = pictureOfJob(job, tabs.length, null, bucketBytesOf(job));
+  const picture = runPictureOfJob(job, tabs.length, null, bucketBytesOf(job));
   if (typeof picture !== 'string') {
     return (
       <figure class="simulated">

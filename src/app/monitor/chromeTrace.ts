@@ -7,7 +7,7 @@
 import { allReduceSteps, type AllReduceSteps } from '../../collectives/plans/planSteps.ts';
 import type { AllReduceTraceRecord } from '../../protocol/stepTrace.ts';
 import type { AllReduceName } from '../../spec/algorithms.ts';
-import { rowHalfOfKind, type RanksTimeline } from './timeline.ts';
+import { rowHalfOfSegmentKind, type RanksTimeline } from './timeline.ts';
 
 export interface ChromeTraceEvent {
   name: string;
@@ -56,7 +56,7 @@ export function createChromeTrace(
         cat: 'step',
         ph: 'X',
         pid: rank,
-        tid: rowHalfOfKind(kind) === 'alone' ? ALONE : TOGETHER,
+        tid: rowHalfOfSegmentKind(kind) === 'alone' ? ALONE : TOGETHER,
         ts: us(startedAt + start),
         dur: us(startedAt + end) - us(startedAt + start),
         args: { step: step + 1, ...pass },

@@ -7,7 +7,7 @@ import type { PassKind } from '../../parallel/pipeline/schedules.ts';
 import { drawPassBox } from '../pipeline/drawPlan.ts';
 import {
   isPipelineStep,
-  rowHalfOfKind,
+  rowHalfOfSegmentKind,
   type PickedSegment,
   type RanksTimeline,
   type TimelineWindow,
@@ -113,7 +113,7 @@ export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture
         const start = Math.max(-1, x(step.startedAt + segment.start));
         const wide = Math.min(width + 1, x(step.startedAt + segment.end)) - start;
         if (wide < LEAST_WIDTH) continue;
-        const isLower = !isWhole && rowHalfOfKind(segment.kind) === 'together';
+        const isLower = !isWhole && rowHalfOfSegmentKind(segment.kind) === 'together';
         const box = { x: start, y: isLower ? y + half : y, width: wide, height: isWhole ? rowHeight - gap : half };
         const { kind, pass } = segment;
         if (kind === 'forward' || kind === 'backward') {

@@ -143,7 +143,7 @@ function within({ from, to }: TimelineWindow, extent: TimelineWindow): TimelineW
  * Returns the half of a row in which this kind of segment is drawn: the upper half for computation,
  * the lower half for communication.
  */
-export function rowHalfOfKind(kind: StepSegmentKind): 'alone' | 'together' {
+export function rowHalfOfSegmentKind(kind: StepSegmentKind): 'alone' | 'together' {
   return ALONE.includes(kind) ? 'alone' : 'together';
 }
 
@@ -174,7 +174,7 @@ export function segmentKindsOf({ rows }: RanksTimeline): StepSegmentKind[] {
 export function pickSegmentAt(
   { rows }: RanksTimeline,
   rank: number,
-  half: ReturnType<typeof rowHalfOfKind>,
+  half: ReturnType<typeof rowHalfOfSegmentKind>,
   at: number,
   slack: number,
 ): PickedSegment | null {
@@ -182,7 +182,7 @@ export function pickSegmentAt(
   for (const step of rows[rank]?.steps ?? []) {
     if (at < step.startedAt - slack || at > step.startedAt + step.duration + slack) continue;
     for (const segment of step.segments) {
-      if (rowHalfOfKind(segment.kind) !== half && !isPipelineStep(step)) continue;
+      if (rowHalfOfSegmentKind(segment.kind) !== half && !isPipelineStep(step)) continue;
       const start = step.startedAt + segment.start;
       const distance = Math.max(0, start - at, at - step.startedAt - segment.end);
       if (distance <= slack && distance < (nearest?.distance ?? Infinity)) {
@@ -197,7 +197,7 @@ export function pickSegmentAt(
  * Returns the next or the previous segment of the same rank, ordered by start; `null` if there is
  * none.
  */
-export function neighbourSegmentOf(
+export function adjacentTimelineSegmentOf(
   { rows }: RanksTimeline,
   { rank, step, segment }: PickedSegment,
   direction: 1 | -1,

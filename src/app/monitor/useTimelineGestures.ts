@@ -8,10 +8,10 @@ import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { PointedStep } from '../charts/axis.ts';
 import {
-  neighbourSegmentOf,
+  adjacentTimelineSegmentOf,
   panTimelineWindow,
   pickSegmentAt,
-  rowHalfOfKind,
+  rowHalfOfSegmentKind,
   zoomTimelineWindow,
   type PickedSegment,
   type RanksTimeline,
@@ -115,7 +115,7 @@ export function useTimelineGestures(
   const toRank = (pick: PickedSegment, direction: 1 | -1): PickedSegment | null => {
     const { timeline } = now.current;
     const at = pick.step.startedAt + (pick.segment.start + pick.segment.end) / 2;
-    return pickSegmentAt(timeline, pick.rank + direction, rowHalfOfKind(pick.segment.kind), at, Infinity);
+    return pickSegmentAt(timeline, pick.rank + direction, rowHalfOfSegmentKind(pick.segment.kind), at, Infinity);
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     const { timeline, window, extent, picked, look } = now.current;
@@ -138,7 +138,7 @@ export function useTimelineGestures(
           look(panTimelineWindow(window, direction * PAN * length, extent));
           break;
         }
-        const next = pick === null ? firstIn(timeline, window) : neighbourSegmentOf(timeline, pick, direction);
+        const next = pick === null ? firstIn(timeline, window) : adjacentTimelineSegmentOf(timeline, pick, direction);
         if (next === null) break;
         choose(next);
         const at = middleOf(next);

@@ -12,7 +12,7 @@ import { useElementSize } from '../components/useElementSize.ts';
 import { formatPercent } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
 import { formatCssPercent } from '../ring/player/PlaybackBar.tsx';
-import { playbackPositionAfter } from '../ring/player/pacing.ts';
+import { playbackPositionAfterSteps } from '../ring/player/pacing.ts';
 import { drawPipelinePlan, readPassColours } from './drawPlan.ts';
 import type { PipelinePlayer } from './pipelinePlayer.ts';
 import { PipelineLegend } from './PipelinePlaybackBar.tsx';
@@ -72,7 +72,7 @@ function Cells({ plan, player, rowHeight }: { plan: PipelinePlan; player: Pipeli
         onPointerDown={(event) => {
           const pace = player.pacing.peek();
           const share = event.offsetX / event.currentTarget.clientWidth;
-          if (pace !== null) player.seek(playbackPositionAfter(pace, share * plan.ticks));
+          if (pace !== null) player.seek(playbackPositionAfterSteps(pace, share * plan.ticks));
         }}
       />
       <Playhead player={player} ticks={plan.ticks} />

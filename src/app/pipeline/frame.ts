@@ -12,7 +12,7 @@ import {
   type PipelinePlan,
   type StagePass,
 } from '../../parallel/pipeline/schedules.ts';
-import type { StepTimeline } from '../ring/player/pacing.ts';
+import type { PlayedStepTimes } from '../ring/player/pacing.ts';
 
 /** A value between two stages on different ranks: an activation, or its gradient. */
 interface Value {
@@ -26,7 +26,7 @@ interface Value {
   needed: number;
 }
 
-export interface TravellingValue extends Pick<Value, 'kind' | 'microBatch' | 'from' | 'to'> {
+export interface TravellingStageValue extends Pick<Value, 'kind' | 'microBatch' | 'from' | 'to'> {
   /**
    * How much of its way the value has travelled, 0 to 1. It is 1 if the value waits for its pass.
    */
@@ -39,7 +39,7 @@ export interface PipelineFrame {
   /** The pass that each rank computes, or has computed in this tick; `null` if the rank waits. */
   passes: readonly (StagePass | null)[];
   /** Values that travel or wait for their pass. */
-  values: readonly TravellingValue[];
+  values: readonly TravellingStageValue[];
   /** The number of micro-batches whose activations each rank keeps. */
   kept: readonly number[];
 }
@@ -87,7 +87,7 @@ function keyOf(kind: PassKind, stage: number, microBatch: number): string {
   return `${kind}/${stage}/${microBatch}`;
 }
 
-export function timelineOfPipelineReel({ plan: { ticks } }: PipelineReel): StepTimeline {
+export function timelineOfPipelineReel({ plan: { ticks } }: PipelineReel): PlayedStepTimes {
   const all = Array.from({ length: ticks }, (_, tick) => tick);
   return { leaves: all.map((tick) => tick + COMPUTES), arrives: all.map((tick) => tick + 1), duration: ticks };
 }
@@ -95,7 +95,7 @@ export function timelineOfPipelineReel({ plan: { ticks } }: PipelineReel): StepT
 /** @param time in ticks. */
 export function pipelineFrameAt({ plan, values, passAt }: PipelineReel, time: number): PipelineFrame {
   const tick = clamp(Math.floor(time), 0, plan.ticks);
-  const shown = values.flatMap(({ leaves, arrives, needed, ...value }): TravellingValue[] =>
+  const shown = values.flatMap(({ leaves, arrives, needed, ...value }): TravellingStageValue[] =>
     time >= leaves && time < needed ? [{ ...value, share: Math.min(1, (time - leaves) / (arrives - leaves)) }] : [],
   );
   const kept = plan.passes.map((own) =>

@@ -3,7 +3,7 @@
  * pipeline, and how many stages fit; pure. If the costs of the layers are known without measuring
  * them, the planned cut is the cut of the run.
  */
-import { gptNetworkCost, gptNetworkMemory, gptNetworkSize } from '../../jobs/gpt/shapes.ts';
+import { gptMultiplicationCounts, gptNetworkMemory, gptNetworkSize } from '../../jobs/gpt/shapes.ts';
 import { cutLayers, type LayerCost } from '../../parallel/pipeline/cutLayers.ts';
 import { mostMicroBatchesInFlight, stagesOfRank } from '../../parallel/pipeline/schedules.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -58,7 +58,7 @@ const FLOAT = Float32Array.BYTES_PER_ELEMENT;
 export function plannedModel({ job, model, gpt }: JobSpec): PlannedModel | null {
   if (job === 'gpt') {
     const size = gptNetworkSize(gpt, gpt.tokens === 'characters' ? TYPICAL_CHARACTER_COUNT : gpt.vocabulary);
-    const cost = gptNetworkCost(size);
+    const cost = gptMultiplicationCounts(size);
     const output = size.context * size.width * FLOAT;
     const layers = gptNetworkMemory(size).map(({ name, weights, activations }, i) => ({
       name,

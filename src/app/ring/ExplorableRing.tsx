@@ -11,7 +11,7 @@ import { ChunkGrid } from './grid/ChunkGrid.tsx';
 import { PlayerBar } from './player/PlayerBar.tsx';
 import { RingCaption, RingLegend, MAX_SIMULATED_RING_RANKS, TitledRing, useSimulatedRound } from './SimulatedRing.tsx';
 import { useSettingsInAddress } from './player/useSettingsInAddress.ts';
-import { playbackPositionAfter } from './player/pacing.ts';
+import { playbackPositionAfterSteps } from './player/pacing.ts';
 
 /** World sizes: the default, and the fewest ranks that explain the ring. */
 const USUAL_RANKS = 4;
@@ -33,7 +33,7 @@ export function ExplorableRing() {
   useLayoutEffect(() => {
     const step = Number.parseInt(pageRoute.peek().query.get('step') ?? '', 10);
     const plan = player.pacing.peek();
-    if (step >= 0 && plan !== null) player.seek(playbackPositionAfter(plan, step));
+    if (step >= 0 && plan !== null) player.seek(playbackPositionAfterSteps(plan, step));
   }, [player]);
   useSettingsInAddress(
     useComputed(() => {

@@ -43,7 +43,7 @@ import type { RingPlayer } from '../ring/player/player.ts';
 import { pageWidthClass } from '../browser/theme.ts';
 import { pagePartsHiddenByAddress } from '../state/address.ts';
 import { closeEndedRun, leaveRoom, sendToEngine } from '../state/store.ts';
-import { pictureOfJob, type RunPictureWithoutAllReduce } from '../state/strategies.ts';
+import { runPictureOfJob, type RunPictureWithoutAllReduce } from '../state/strategies.ts';
 import type { FailureView, TabView } from '../state/view.ts';
 import type { RunView } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
@@ -73,7 +73,8 @@ export function Run({ view, run }: { view: TabView; run: RunView }) {
   const codec = run.choice?.codec ?? run.job.codec;
   // A trace is replayed in the picture of its own algorithm.
   const picture =
-    trace?.algorithm ?? pictureOfJob({ ...run.job, codec }, worldSize, run.algorithm, view.model?.bucketBytes ?? null);
+    trace?.algorithm ??
+    runPictureOfJob({ ...run.job, codec }, worldSize, run.algorithm, view.model?.bucketBytes ?? null);
   const hides = pagePartsHiddenByAddress.value;
   const hasRounds = !alone && !isDivided && typeof picture === 'string';
   const hasGrid = hasRounds && !hides.has('grid');

@@ -95,7 +95,7 @@ export function mainAutoAlgorithm(n: number, bucketBytes: readonly number[], isE
  * `null` if there is nothing to choose: the host chose another algorithm, the size of the gradient
  * is not known, or both use the ring.
  */
-export function describeAutoSaving(job: JobSpec, n: number): string | null {
+export function describeAutoAlgorithmGain(job: JobSpec, n: number): string | null {
   const { algorithm, codec, strategy } = job;
   const { auto } = uiMessages.value.lobby;
   const buckets = bucketBytesOf(job);

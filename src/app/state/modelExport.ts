@@ -39,7 +39,7 @@ export function beginModelExport(format: ModelFileFormat, which: ExportedModelSt
   return ++lastId;
 }
 
-export function receiveModelFile({ id, file, problem }: EventOf<'exported'>): void {
+export function receiveExportedModel({ id, file, problem }: EventOf<'exported'>): void {
   if (id !== lastId || current.peek().format === null) return;
   current.value = { format: null, problem, bestStep: file && wantsBest ? file.step : null };
   if (file) downloadFile(file.name, file.content);

@@ -5,7 +5,7 @@
 import type { EventOf, LoadProgress } from '../../protocol/events.ts';
 import type { DataNote, DataPreview } from '../../spec/preview.ts';
 
-export interface RunOriginView {
+export interface ChosenFilesView {
   /** Progress of reading the files that this tab shares with all other tabs. */
   reading: { bytes: number; total: number } | null;
   /**
@@ -29,7 +29,7 @@ export interface RunOriginView {
   weightNotes: readonly DataNote[];
 }
 
-export const initialRunOriginView: RunOriginView = {
+export const initialRunOriginView: ChosenFilesView = {
   reading: null,
   files: null,
   opening: null,
@@ -40,7 +40,7 @@ export const initialRunOriginView: RunOriginView = {
 
 export type RunOriginEvent = EventOf<'reading' | 'opening' | 'preview' | 'checkpoint' | 'weights'>;
 
-export function reduceRunOrigin(event: RunOriginEvent): Partial<RunOriginView> {
+export function reduceRunOrigin(event: RunOriginEvent): Partial<ChosenFilesView> {
   switch (event.type) {
     case 'reading':
       return { reading: { bytes: event.bytes, total: event.total } };
@@ -62,11 +62,11 @@ export function reduceRunOrigin(event: RunOriginEvent): Partial<RunOriginView> {
  * But a run that only measures does not change the weights, so they stay the origin of the next
  * run.
  */
-export function withoutRunOrigin(origin: RunOriginView, onlyMeasures: boolean): Partial<RunOriginView> {
+export function withoutRunOrigin(origin: ChosenFilesView, onlyMeasures: boolean): Partial<ChosenFilesView> {
   return { resumesAfter: null, beginsWith: onlyMeasures ? origin.beginsWith : null };
 }
 
 /** Returns the origin after reading has failed: unfinished progress is cleared. */
-export function withoutReadingProgress({ reading }: RunOriginView): Partial<RunOriginView> {
+export function withoutReadingProgress({ reading }: ChosenFilesView): Partial<ChosenFilesView> {
   return { reading: reading?.bytes === reading?.total ? reading : null };
 }

@@ -39,7 +39,7 @@ let lastPublished = -Infinity;
 let retitling: ReturnType<typeof setTimeout> | null = null;
 
 /** Returns the view after the latest event, which may not be published yet. */
-export function latestView(): TabView {
+export function latestTabView(): TabView {
   return latest;
 }
 

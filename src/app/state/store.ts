@@ -14,7 +14,7 @@ import type { GpuKernelChoice } from '../../spec/names.ts';
 import { pageHidden } from '../browser/env.ts';
 import { runAfterButtonPress } from '../browser/press.ts';
 import { receiveFileFromLauncher, offerFileToLauncher } from './launcherFiles.ts';
-import { cancelModelExport, receiveModelFile } from './modelExport.ts';
+import { cancelModelExport, receiveExportedModel } from './modelExport.ts';
 import { setModelAnswer } from './modelAnswers.ts';
 import { localStorageValue } from '../browser/localStorageValue.ts';
 import { storedHostKeyOf, storeHostKey } from '../browser/hostKeys.ts';
@@ -23,7 +23,7 @@ import { uiMessages } from '../locales/index.ts';
 import { pageRoute, showRoomInAddress } from './address.ts';
 import { simulatedAlgorithm } from './algorithm.ts';
 import { isRunUnderWay } from './derive.ts';
-import { latestView, publishViewNow, publishViewSoon, tabView } from './publishedView.ts';
+import { latestTabView, publishViewNow, publishViewSoon, tabView } from './publishedView.ts';
 import { integerFromQuery, parsePageRoute, type PageRoute } from './route.ts';
 import { documentTitleOf } from './title.ts';
 import { initialTabView, reduceTabView, tabViewWithoutRun } from './view.ts';
@@ -150,7 +150,7 @@ export function showSimulatedRun(): void {
   const timer = setInterval(() => {
     if (session !== mine) return clearInterval(timer);
     if (pageHidden.peek()) return;
-    publishViewSoon(next().reduce(reduceTabView, latestView()));
+    publishViewSoon(next().reduce(reduceTabView, latestTabView()));
   }, SIMULATED_STEP_MS);
 }
 
@@ -160,7 +160,7 @@ export function showSimulatedRun(): void {
  */
 export function downloadRecording(): void {
   saveRecording = true;
-  if (engine === null) takeRecording(latestView().recording);
+  if (engine === null) takeRecording(latestTabView().recording);
   else sendToEngine({ type: 'recording' });
 }
 
@@ -184,13 +184,13 @@ export function leaveRoom(): void {
  * @param shown number of the run that the page shows; `null` without a run.
  */
 export function closeEndedRun(shown: number | null): void {
-  const latest = latestView();
+  const latest = latestTabView();
   if (latest.member === null) stop();
   publishViewNow(latest.member === null ? initialTabView : tabViewWithoutRun(latest, shown));
 }
 
 export function dismissFailure(): void {
-  publishViewNow({ ...latestView(), failure: null });
+  publishViewNow({ ...latestTabView(), failure: null });
 }
 
 /** Keeps the title of the document up to date. */
@@ -236,7 +236,7 @@ export function reloadWhenRestored(): void {
 export function reactToAddressChanges(): void {
   addEventListener('hashchange', () => {
     const next = parsePageRoute(location.hash);
-    const latest = latestView();
+    const latest = latestTabView();
     const isElsewhere = latest.room === null ? latest.run !== null : next.room !== latest.room;
     if (isElsewhere && next.page !== 'simulated') {
       stop();
@@ -270,9 +270,9 @@ function onevent(event: EngineEvent): void {
     return setModelAnswer(event);
   if (event.type === 'exported') {
     if (event.id === LAUNCHERS_ID && event.file) offerFileToLauncher(event.file.content);
-    return receiveModelFile(event);
+    return receiveExportedModel(event);
   }
-  publishViewSoon(reduceTabView(latestView(), event));
+  publishViewSoon(reduceTabView(latestTabView(), event));
   if (event.type === 'recording') takeRecording(event.recording);
   if (event.type === 'admitted') {
     showRoomInAddress(event.room);

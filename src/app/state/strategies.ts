@@ -33,7 +33,7 @@ export interface RunPictureWithoutAllReduce {
  *   that a run would use.
  * @param bucketBytes sizes of the buckets; `null` until they are known.
  */
-export function pictureOfJob(
+export function runPictureOfJob(
   { measure, strategy, syncEvery, algorithm, codec, shardOptimizer }: JobSpec,
   worldSize: number,
   used: RunAlgorithm | null,

@@ -13,7 +13,7 @@ import {
   reduceRunOrigin,
   withoutRunOrigin,
   withoutReadingProgress,
-  type RunOriginView,
+  type ChosenFilesView,
 } from './origin.ts';
 import { initialRoomView, reduceRoomView, type RoomView } from './room.ts';
 import { runViewAtGeneration, type RunView } from './run.ts';
@@ -34,7 +34,7 @@ export interface FailureView extends NoticeMessage {
   fatal: boolean;
 }
 
-export interface TabView extends RoomView, RunOriginView {
+export interface TabView extends RoomView, ChosenFilesView {
   model: ModelSizes | null;
   run: RunView | null;
   /**

@@ -13,7 +13,7 @@ import {
 import { nameRanks } from '../../util/text.ts';
 import { diagnoseHang } from './diagnosis.ts';
 import type { HangReports } from './hangDiagnostics.ts';
-import { transferText } from './opDeadline.ts';
+import { describeTransferProgress } from './opDeadline.ts';
 import type { InFlightOp } from '../inFlightOp.ts';
 import { abortErrorClass, type AbortMessage } from '../groupMessages.ts';
 
@@ -56,11 +56,11 @@ function progressOf(op: InFlightOp, now: number): string {
   if (missing.length === 0 && stalled.length === 0) return '';
   const { startedAt } = record;
   if (missing.length > 0) {
-    const text = transferText({ ...op.amount('receive'), startedAt, movedAt }, 'arrived', now);
+    const text = describeTransferProgress({ ...op.amount('receive'), startedAt, movedAt }, 'arrived', now);
     return `; ${text}; data of ${nameRanks(missing)} is missing`;
   }
   if (blocked.length > 0) return `; rank ${blocked[0]} is not ready to receive data`;
-  const text = transferText({ ...op.amount('send'), startedAt, movedAt }, 'left', now);
+  const text = describeTransferProgress({ ...op.amount('send'), startedAt, movedAt }, 'left', now);
   return `; ${text}; the link to ${nameRanks(stalled)} accepts no more`;
 }
 

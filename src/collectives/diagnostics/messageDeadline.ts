@@ -4,7 +4,7 @@ import type { Clock } from '../../util/clock.ts';
 import { TimeoutError, type ErrorContext } from '../../util/errors.ts';
 import type { Dtype } from '../dtypes.ts';
 import type { ProcessGroupOptions } from '../options.ts';
-import { OpDeadline, transferText, type LinkActivity } from './opDeadline.ts';
+import { OpDeadline, describeTransferProgress, type LinkActivity } from './opDeadline.ts';
 
 /** The number of elements of a message that have arrived or left, and when data last moved. */
 export interface MessageTransfer {
@@ -62,5 +62,5 @@ export function messageTransferText(
   verb: string,
   now: number,
 ): string {
-  return transferText({ moved: moved * bytes, total: count * bytes, startedAt, movedAt }, verb, now);
+  return describeTransferProgress({ moved: moved * bytes, total: count * bytes, startedAt, movedAt }, verb, now);
 }

@@ -134,7 +134,7 @@ export interface TransferredBytes {
  * Returns text such as `0 of 40 bytes have arrived` or `2048 of 4096 bytes have arrived at 2 kB/s,
  * none in the last 60 s`.
  */
-export function transferText(
+export function describeTransferProgress(
   { moved, total, startedAt, movedAt }: TransferredBytes,
   verb: string,
   now: number,

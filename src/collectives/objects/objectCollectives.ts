@@ -4,7 +4,7 @@
  */
 import { checkScatterList, groupRankOfRoot, type CallerInGroup } from '../argumentChecks.ts';
 import { asError, ProtocolError } from '../../util/errors.ts';
-import type { Executor } from '../executor.ts';
+import type { CollectiveExecutor } from '../executor.ts';
 import { decodeObject, encodeObject } from './encoding.ts';
 import type { SizesOptions, WaitOptions } from '../options.ts';
 import { checkSignalNotAborted, type Work } from '../work.ts';
@@ -33,9 +33,9 @@ type Bytes = Uint8Array | Float64Array;
 export class ObjectCollectives {
   readonly #group: ByteGroup;
   readonly #caller: CallerInGroup;
-  readonly #reserve: Executor['reserve'];
+  readonly #reserve: CollectiveExecutor['reserve'];
 
-  constructor(group: ByteGroup, caller: CallerInGroup, reserve: Executor['reserve']) {
+  constructor(group: ByteGroup, caller: CallerInGroup, reserve: CollectiveExecutor['reserve']) {
     this.#group = group;
     this.#caller = caller;
     this.#reserve = reserve;

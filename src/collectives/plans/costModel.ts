@@ -12,7 +12,7 @@
  */
 import type { ServedPairs } from '../../protocol/control.ts';
 import { AlgorithmCode, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../../protocol/frame.ts';
-import { MIN_COUNTED_MESSAGE_BYTES } from '../../protocol/serverLink.ts';
+import { MIN_CHARGED_MESSAGE_BYTES } from '../../protocol/serverLink.ts';
 import { twoLevelGroupSize } from '../../spec/algorithms.ts';
 
 export interface NetworkCosts {
@@ -160,7 +160,7 @@ function forwardMs({ algorithm, rounds, transfers }: Candidate, n: number, serve
   const { pairs, bytesPerSecond } = served;
   if (pairs === 0) return 0;
   const all = transfers ?? rounds.map(({ count, bytes }) => ({ count: n * count, bytes }));
-  const sent = all.reduce((sum, { count, bytes }) => sum + count * Math.max(bytes, MIN_COUNTED_MESSAGE_BYTES), 0);
+  const sent = all.reduce((sum, { count, bytes }) => sum + count * Math.max(bytes, MIN_CHARGED_MESSAGE_BYTES), 0);
   const share = algorithm === AlgorithmCode.RING ? pairs / n : Math.max(pairs / n, 1 - 1 / pairs);
   return sent * share * Math.max(DEFAULT_NETWORK_COSTS.msPerByte, 1000 / bytesPerSecond);
 }

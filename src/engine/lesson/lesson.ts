@@ -17,7 +17,7 @@ import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { hashOfArrays } from '../../util/hash.ts';
 import { randomLessonNumbers, continueLessonInWorld, applyLessonCommand } from './lessonRound.ts';
-import { takeLessonSteps } from './lessonSteps.ts';
+import { runLessonSteps } from './lessonSteps.ts';
 import type { RankStateReport } from '../membership/membership.ts';
 import { emitNeighbourLinks, openRunGroup, type Generation } from '../membership/generation.ts';
 
@@ -156,7 +156,7 @@ export class LessonRun {
   async #takeSteps(group: ProcessGroup, count: number): Promise<void> {
     const { clock } = this.#options;
     this.#isMoving = true;
-    await takeLessonSteps({
+    await runLessonSteps({
       group,
       clock,
       count,

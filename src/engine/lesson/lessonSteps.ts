@@ -33,7 +33,7 @@ const FACTS = 4;
  * the background. Every rank of the world must call this function. A rank outside of the round
  * takes part only in the exchange of reports.
  */
-export async function takeLessonSteps(options: StepsOptions): Promise<void> {
+export async function runLessonSteps(options: StepsOptions): Promise<void> {
   const { group, clock, state, count, onwait, onstep } = options;
   const { round, slow } = state;
   const { n, mode, steps } = round;

@@ -1,6 +1,6 @@
 /** A generation of a room, as its ranks see it. */
 import type { Mesh } from '../../collectives/mesh.ts';
-import type { ProcessGroupOptions, RankActivity } from '../../collectives/options.ts';
+import type { ProcessGroupOptions, AwaitedRanksActivity } from '../../collectives/options.ts';
 import { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { Pulse, RosterEntry } from '../../protocol/room.ts';
@@ -104,7 +104,7 @@ export function activityOfRanks(
   ranks: readonly number[],
   members: readonly RosterEntry[],
   pulses: ReadonlyMap<string, Pulse>,
-): RankActivity {
+): AwaitedRanksActivity {
   const nameOf = (rank: number): string => `rank ${rank} (${members[rank]!.name})`;
   return {
     areWorking: ranks.every((rank) => isWorkingOrAwaitsWork(members[rank]!.member, (member) => pulses.get(member))),

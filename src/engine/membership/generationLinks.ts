@@ -6,7 +6,7 @@
  */
 import { Mesh } from '../../collectives/mesh.ts';
 import { leftNeighbourOf, rightNeighbourOf } from '../../collectives/plans/ringPlan.ts';
-import type { IceServer, ServerLine, ServerMessage } from '../../protocol/control.ts';
+import type { IceServer, ServerForwarding, ServerMessage } from '../../protocol/control.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
 import type { Link } from '../../transport/link.ts';
 import type { LinkAcrossGenerations } from '../../transport/linkAcrossGenerations.ts';
@@ -46,7 +46,7 @@ export interface GenerationLinksOptions {
   /** `null` if the server forwards no frames. */
   connectServer: ServerConnector | null;
   /** How the server forwards frames; `null` if it forwards none. */
-  serverLine: ServerLine | null;
+  serverLine: ServerForwarding | null;
   pool: LinkPool;
   /** Pairs of members that must connect over a TURN relay. */
   relayed: readonly (readonly [string, string])[];

@@ -10,9 +10,9 @@
  * Two generations may exist at the same time: if members only join, the older generation trains
  * until all links of the newer generation are open.
  */
-import { roomSettingsOf, type RosterEntry, type ReconnectState } from '../../protocol/room.ts';
+import { roomSettingsOf, type RosterEntry, type ReconnectReport } from '../../protocol/room.ts';
 import type { ClientMessage, RunOutcome, ServerMessage } from '../../protocol/control.ts';
-import { noticeMessageOf, type NoticeMessage } from '../../protocol/notices.ts';
+import { englishNoticeMessageOf, type NoticeMessage } from '../../protocol/notices.ts';
 
 export interface MembershipState {
   /** This member's id; `null` before the server has admitted it. */
@@ -219,7 +219,7 @@ export function nextMembership(state: MembershipState, event: MembershipEvent): 
  * already finished the run, it has the result.
  */
 function endWithoutThisTab(state: MembershipState): MembershipStep {
-  const end: RunEnd = { run: state.lostRun, outcome: 'finished', ...noticeMessageOf({ code: 'lost-place' }) };
+  const end: RunEnd = { run: state.lostRun, outcome: 'finished', ...englishNoticeMessageOf({ code: 'lost-place' }) };
   return { state: { ...state, isOver: true, lostRun: 0 }, effects: [{ type: 'end', ...end }] };
 }
 
@@ -328,7 +328,7 @@ function describePhase({ linking, active, isConnected }: MembershipState): strin
 export function reconnectStateOf(
   state: MembershipState,
   room: Extract<ServerMessage, { type: 'room' }>,
-): ReconnectState {
+): ReconnectReport {
   const { removed, phase } = room;
   const { active } = state;
   const isSteady = active?.phase === 'RUNNING' || active?.phase === 'FINISHED';

@@ -31,7 +31,7 @@ import {
 import { rankStateOf } from './rankState.ts';
 import { ReadyAnnouncer, type ReadyRank } from './readyAnnouncer.ts';
 import type { ClientRequest, RendezvousOptions } from './rendezvousOptions.ts';
-import { ServerConnection, type MemberMessage } from './serverConnection.ts';
+import { ServerConnection, type ServerToMemberMessage } from './serverConnection.ts';
 
 /**
  * Milliseconds for which links stay open after a run that finished without the server. A slower
@@ -170,7 +170,7 @@ export class Rendezvous {
     await this.#server.closed;
   }
 
-  #receive(message: MemberMessage): void {
+  #receive(message: ServerToMemberMessage): void {
     switch (message.type) {
       case 'room':
         this.#lastRoom = message;

@@ -4,7 +4,7 @@
  * reconnect without a time limit.
  */
 import { PROTOCOL_VERSION, type ClientMessage, type IceServer, type ServerMessage } from '../../protocol/control.ts';
-import type { Pulse, ReconnectState } from '../../protocol/room.ts';
+import type { Pulse, ReconnectReport } from '../../protocol/room.ts';
 import { withinDeadline } from '../../util/deadline.ts';
 import { createDebugLog } from '../../util/debugLog.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
@@ -35,7 +35,7 @@ type Hello = Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>;
 type Admission = Extract<ServerMessage, { type: 'admitted' }>;
 
 /** Messages that the server sends to a member of a room. */
-export type MemberMessage = Exclude<
+export type ServerToMemberMessage = Exclude<
   ServerMessage,
   { type: 'admitted' | 'credentials' | 'ice' | 'heartbeat' | 'refused' | 'pulses' }
 >;
@@ -55,13 +55,13 @@ interface ServerConnectionOptions extends Pick<
   | 'onrefused'
   | 'onfatal'
 > {
-  onmessage: (message: MemberMessage) => void;
+  onmessage: (message: ServerToMemberMessage) => void;
   /** Called when the connection is lost, before the member requests admission again. */
   onlost: () => void;
   /** Returns whether the member is in a run that continues without the server. */
   isTraining: () => boolean;
   /** Returns this member's report for a reconnect; `null` before it knows its room. */
-  reconnectState: () => ReconnectState | null;
+  reconnectState: () => ReconnectReport | null;
 }
 
 export class ServerConnection {

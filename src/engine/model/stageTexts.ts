@@ -15,7 +15,7 @@ import type { GptNetworkSize } from '../../jobs/gpt/shapes.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { PIPELINE_TIMEOUT_MS } from '../../parallel/pipeline/pipelineStage.ts';
 import { systemClock, EventLoopYielder } from '../../util/clock.ts';
-import { continueText, COMPUTE_STRETCH_MS, type TextRequest } from '../tasks/continueText.ts';
+import { continueText, COMPUTE_STRETCH_MS, type TextContinuationRequest } from '../tasks/continueText.ts';
 import type { PipelineModelStage } from '../pipeline/pipelineModelStage.ts';
 import type { StagedWorld } from '../pipeline/stagedWorld.ts';
 
@@ -41,7 +41,7 @@ const options = { tag: 1024, timeoutMs: PIPELINE_TIMEOUT_MS };
 export async function generateTextOverStages(
   { group, grid, stage }: StagedWorld,
   model: TextModelData,
-  request: TextRequest,
+  request: TextContinuationRequest,
 ): Promise<string | null> {
   const isOwn = grid.replica === 0;
   const layers = isOwn ? await stage!.readLayers() : [];
@@ -63,7 +63,7 @@ async function lead(
   pipeline: ProcessGroup,
   layers: readonly StageLayer[],
   { tokenizer, size, seed }: TextModelData,
-  request: TextRequest,
+  request: TextContinuationRequest,
 ): Promise<string> {
   const [[embedding], ...others] = [layers.slice(0, 1), ...layers.slice(1)] as const;
   const { values } = embedding!;

@@ -9,7 +9,7 @@ import {
   loadCorpus,
   layersOfChainModel,
   loadData,
-  gptNetworkCost,
+  gptMultiplicationCounts,
   gptNetworkLayers,
   gptNetworkSize,
   type Corpus,
@@ -26,7 +26,7 @@ import type { SampleFacts } from '../../spec/dataFacts.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { SampleBatch } from '../tasks/batch.ts';
-import { evaluateHiddenOutput, gptLossParts } from '../tasks/gptScores.ts';
+import { evaluateGptHiddenOutput, gptLossParts } from '../tasks/gptScores.ts';
 import { gptMasks, windowTaskFields } from '../tasks/gptTask.ts';
 import { createJobScores } from '../tasks/jobScores.ts';
 import { layerDropoutMasks, sampleTaskFields } from '../tasks/jobTask.ts';
@@ -158,7 +158,7 @@ export function createGptPipelineTask(job: JobSpec, { tokenizer, train, test, bi
       return {
         layers: chain,
         ring: true,
-        cost: gptNetworkCost(size),
+        cost: gptMultiplicationCounts(size),
         get outputWeights() {
           return chain[0]!.weights[0]!;
         },
@@ -173,7 +173,7 @@ export function createGptPipelineTask(job: JobSpec, { tokenizer, train, test, bi
         mask: maskOf(masks),
         losses: (matrix: tf.Variable | null) => gptLossParts(matrix!, { next, weights }),
         evaluate: (output: tf.Tensor, matrix: tf.Variable | null) =>
-          evaluateHiddenOutput(output, matrix!, { next, weights }, score, windows.tokensPerCharacter),
+          evaluateGptHiddenOutput(output, matrix!, { next, weights }, score, windows.tokensPerCharacter),
         dispose: () => tf.dispose([next, weights, ...(masks ?? [])]),
       });
     },

@@ -4,7 +4,7 @@
  */
 import type { ServerMessage } from '../../protocol/control.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
-import { noticeMessageOf } from '../../protocol/notices.ts';
+import { englishNoticeMessageOf } from '../../protocol/notices.ts';
 import { parseSpectatorUpdate, type SpectatorEvent } from '../../protocol/spectatorUpdate.ts';
 import { RunOverError } from '../../util/errors.ts';
 import type { RunEnd } from '../membership/membership.ts';
@@ -32,7 +32,7 @@ export class Spectator {
   /** Ends the shown run if it is over in `room`, because this tab may have missed the end. */
   follow({ run, phase }: Room): void {
     const isOver = run > this.#run || (run === this.#run && phase === 'FORMING');
-    if (isOver) this.end({ outcome: 'stopped', ...noticeMessageOf({ code: 'missed-end' }) });
+    if (isOver) this.end({ outcome: 'stopped', ...englishNoticeMessageOf({ code: 'missed-end' }) });
   }
 
   end({ outcome, message, notice }: Omit<RunEnd, 'run'>): void {

@@ -19,13 +19,13 @@ export const COMPUTE_STRETCH_MS = 20;
 const SAMPLE_WORD = 0x5a3;
 
 /** A prompt and a temperature; see `sampleTokens`. */
-export interface TextRequest {
+export interface TextContinuationRequest {
   prompt: string;
   temperature: number;
 }
 
 /** Returns the request for the samples of a run. */
-export function sampleTextRequest(prompt: string): TextRequest {
+export function sampleTextRequest(prompt: string): TextContinuationRequest {
   return { prompt, temperature: USUAL_TEMPERATURE };
 }
 
@@ -33,7 +33,7 @@ export function sampleTextRequest(prompt: string): TextRequest {
 export async function continueText(
   forward: TokenForward,
   { tokenizer, context, seed }: { tokenizer: Tokenizer; context: number; seed: number },
-  { prompt, temperature }: TextRequest,
+  { prompt, temperature }: TextContinuationRequest,
 ): Promise<string> {
   const known = tokenizer.encode(prompt);
   // A prompt without any known token is replaced by token 0.

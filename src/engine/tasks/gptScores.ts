@@ -18,7 +18,7 @@ const MOST_LOGITS = 8 * 2 ** 20;
  *
  * @param logits float32 [positions, vocabulary]
  */
-export async function evaluateLogits(
+export async function evaluateGptLogits(
   logits: tf.Tensor2D,
   batch: Pick<TokenWindowTensors, 'next' | 'weights'>,
   score: HeldOutMetrics,
@@ -45,7 +45,7 @@ export async function evaluateLogits(
  * @param hidden float32 [size, context, width]
  * @param embedding float32 [vocabulary, width]
  */
-export async function evaluateHiddenOutput(
+export async function evaluateGptHiddenOutput(
   hidden: tf.Tensor,
   embedding: tf.Variable,
   batch: Pick<TokenWindowTensors, 'next' | 'weights'>,
@@ -63,7 +63,7 @@ export async function evaluateHiddenOutput(
         lossSum,
         correct,
         sums = [],
-      } = await evaluateLogits(logits, { next, weights }, score, tokensPerCharacter);
+      } = await evaluateGptLogits(logits, { next, weights }, score, tokensPerCharacter);
       all.lossSum += lossSum;
       all.correct += correct;
       for (const [i, sum] of sums.entries()) all.sums[i]! += sum;

@@ -15,7 +15,7 @@ import type { JobSpec } from '../../spec/job.ts';
 import { declarePassInputs } from '../../parallel/backward/passCaptures.ts';
 import { TextGenerator } from './textGenerator.ts';
 import { dropoutMask, withDropoutMasks } from './dropout.ts';
-import { evaluateLogits } from './gptScores.ts';
+import { evaluateGptLogits } from './gptScores.ts';
 import { comparedTaskFields, type JobTask, type ShardTaskOptions } from './jobTask.ts';
 import type { TaskDataFacts } from './task.ts';
 import { hashTokenWindows, TokenWindowBatch } from './windowBatch.ts';
@@ -61,7 +61,7 @@ export function createGptTask(
       testBatch.with(indices, async (batch) => {
         const logits = network.logits(batch.tokens);
         try {
-          return await evaluateLogits(logits, batch, score, test.tokensPerCharacter);
+          return await evaluateGptLogits(logits, batch, score, test.tokensPerCharacter);
         } finally {
           logits.dispose();
         }

@@ -6,7 +6,7 @@
 import { createTokenForward, type SavableModel, type GptNetwork, type Tokenizer } from '../../jobs/index.ts';
 import { TensorReader } from '../../parallel/backward/flatten.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
-import { continueText, sampleTextRequest, type TextRequest } from './continueText.ts';
+import { continueText, sampleTextRequest, type TextContinuationRequest } from './continueText.ts';
 
 /**
  * Groups of the reader's staging buffers. There are two, because weights may be read for a sample
@@ -60,11 +60,11 @@ export class TextGenerator {
    * @returns `null` if weights are NaN.
    * @throws (rejects) DeviceError if the GPU is lost.
    */
-  write(request: TextRequest): Promise<string | null> {
+  write(request: TextContinuationRequest): Promise<string | null> {
     return this.#continue(ANSWER, request);
   }
 
-  async #continue(group: number, request: TextRequest): Promise<string | null> {
+  async #continue(group: number, request: TextContinuationRequest): Promise<string | null> {
     const { variables, size } = this.#network;
     const weights = new Float32Array(variables.reduce((sum, variable) => sum + variable.size, 0));
     await this.#reader.read(group, variables, weights);

@@ -1,7 +1,7 @@
 /** The state of a run as newcomers receive it while the run trains. */
 import { codecByName, encodedBytes } from '../../collectives/codecs.ts';
 import { ddpStateFromParts, ddpStateToParts, type DdpStateHead } from '../../parallel/recovery/ddpState.ts';
-import { StateFeed, type FedReplica } from '../../parallel/recovery/stateFeed.ts';
+import { StateFeed, type StateFeedReplica } from '../../parallel/recovery/stateFeed.ts';
 import type { EngineEvent, StateReceiveProgress } from '../../protocol/events.ts';
 import { CODEC_NAMES, isCollectiveCodec } from '../../spec/codecs.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
@@ -62,7 +62,7 @@ export function stateFeedOf(run: FedRun, { plan, clock, emit }: FeedOptions): St
         return { progress: at, ...ddpStateToParts(replica) };
       },
       load: ({ progress: at, ...parts }) => run.load({ progress: at, replica: ddpStateFromParts(parts) }),
-      get repeater(): FedReplica<DdpStateHead>['repeater'] {
+      get repeater(): StateFeedReplica<DdpStateHead>['repeater'] {
         const { repeater } = elastic;
         return (
           repeater && {

@@ -4,7 +4,7 @@
  * `TrainingLoop` is the same for both. Every rank must call the methods that return a promise.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { CursorPosition } from '../../parallel/data/cursor.ts';
+import type { DataCursorPosition } from '../../parallel/data/cursor.ts';
 import type { PipelinePlan } from '../../parallel/pipeline/schedules.ts';
 import type { StepReport, Strategy } from '../../parallel/strategies/strategy.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
@@ -21,7 +21,7 @@ export interface PlannedStep {
   /** The number of samples for which the step reports a loss. */
   samples: number;
   /** The position at which the following step begins. */
-  end: CursorPosition;
+  end: DataCursorPosition;
   /**
    * Takes the step.
    *

@@ -23,7 +23,7 @@ import type { RunState } from '../storage/runState.ts';
 import { WholeStateRequests } from '../storage/wholeStateRequests.ts';
 import type { SampleTextWriter } from '../tasks/sampleTextWriter.ts';
 import type { TrainingTask } from '../tasks/task.ts';
-import { RunSamples } from './data/runSamples.ts';
+import { RunSampleAssignment } from './data/runSampleAssignment.ts';
 import type { StepAssignment } from './data/sampleAssigner.ts';
 import { WorkBalance, type MeasuredPass } from './data/workBalance.ts';
 import { stateFeedOf } from './fedRun.ts';
@@ -57,7 +57,7 @@ export class ReplicaStep implements RankStep {
   readonly strategy: RunStrategy;
   readonly progress: RunProgress;
   readonly figures = new RunStats(tensorMemoryBytes);
-  readonly samples: RunSamples;
+  readonly samples: RunSampleAssignment;
   readonly heldOut: TrainingTask;
   readonly passes = null;
   readonly dataHash: string;
@@ -82,7 +82,7 @@ export class ReplicaStep implements RankStep {
     this.#gradScaler = plan.precision === 'mixed' && supportsHalfPrecision() ? new GradScaler() : null;
     const variables = variablesOf(task.model);
     this.#captures = PassCaptures.of(variables, (message) => void emit({ type: 'note', message }));
-    this.samples = new RunSamples(plan, task, dataHash);
+    this.samples = new RunSampleAssignment(plan, task, dataHash);
     this.#balance = new WorkBalance({ ...options, strategy });
     this.#rangeTest = RangeTest.of(plan, strategy);
     this.#methodTest = MethodTest.of(options, variables.parameters);

@@ -2,7 +2,7 @@
  * Holds the progress of a run: its applied steps, and the duties of the ranks after the latest
  * step. Decides when the run ends.
  */
-import type { CursorPosition } from '../../parallel/data/cursor.ts';
+import type { DataCursorPosition } from '../../parallel/data/cursor.ts';
 import {
   isRunLimitReached,
   recordAppliedStep,
@@ -121,7 +121,7 @@ export class RunProgress {
   }
 
   /** Called when a step is applied; the next step begins at `next`. */
-  applied(generation: number, next: CursorPosition, trainedMs: number): void {
+  applied(generation: number, next: DataCursorPosition, trainedMs: number): void {
     recordAppliedStep(this.now, generation, next);
     this.now.trainedMs = trainedMs;
     this.#due = mergeDueEvaluations(this.#due, this.#dutiesNow);

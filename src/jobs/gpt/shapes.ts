@@ -76,7 +76,7 @@ export function gptInitialDeviations({ layers, width }: Pick<GptNetworkSize, 'la
  * Returns the number of multiplications in a forward pass over one sample: for each layer of
  * `gptNetworkLayers`, and for the logits. A backward pass has twice as many.
  */
-export function gptNetworkCost({ layers, width, context, vocabulary }: GptNetworkSize): {
+export function gptMultiplicationCounts({ layers, width, context, vocabulary }: GptNetworkSize): {
   layers: number[];
   logits: number;
 } {

@@ -5,9 +5,9 @@
 import { isDataInHiddenFolder } from '../../spec/dataFiles.ts';
 import type { DataNote, DataNoteKind } from '../../spec/preview.ts';
 import {
-  describeEncodingDamage,
+  describeTextEncodingError,
   binaryDocumentFormat,
-  encodingAdvice,
+  adviseOnTextEncoding,
   detectedOrStatedEncoding,
   ENCODING_EXAMINED_BYTES,
   isMarkup,
@@ -200,7 +200,7 @@ async function* decodedPieces(
       if (piece !== '') yield { piece: codePointsOf(piece), end };
     } catch (cause) {
       if (cause instanceof DataError) throw cause;
-      throw new DataError(`${file.name} ${describeEncodingDamage(encoding, ` near byte ${at}`)}.`, {}, { cause });
+      throw new DataError(`${file.name} ${describeTextEncodingError(encoding, ` near byte ${at}`)}.`, {}, { cause });
     }
   }
 }
@@ -218,7 +218,7 @@ function invalidUtf8(name: string, bytes: Uint8Array, at: number): DataError {
     else bad = middle;
   }
   return new DataError(
-    `${name} is not UTF-8 text: byte ${at + good} (${bytes[good]}) does not belong to a character. ${encodingAdvice(bytes)}.`,
+    `${name} is not UTF-8 text: byte ${at + good} (${bytes[good]}) does not belong to a character. ${adviseOnTextEncoding(bytes)}.`,
   );
 }
 

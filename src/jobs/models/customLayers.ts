@@ -3,7 +3,12 @@ import * as tf from '@tensorflow/tfjs';
 import { fieldProblemSentence } from '../../spec/fields.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { LayerSpec } from '../../spec/layers.ts';
-import { endsInSoftmax, whyModelDoesNotFitSamples, layerSourcesOf, type ModelTopology } from '../../spec/topology.ts';
+import {
+  endsInSoftmax,
+  whyModelDoesNotFitSamples,
+  inputLayerIndicesOf,
+  type ModelTopology,
+} from '../../spec/topology.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { Dataset } from '../dataset.ts';
 
@@ -29,7 +34,7 @@ export function modelProblem(
  * Layers in the order of computation. For each layer, `sources` lists the indices of the layers
  * whose outputs are its inputs. For the first layer, this list is empty.
  */
-export interface LayerPlan {
+export interface LayerGraph {
   layers: tf.layers.Layer[];
   sources: readonly (readonly number[])[];
 }
@@ -40,10 +45,10 @@ export interface LayerPlan {
  *
  * @throws UsageError if inputs or outputs do not match the data.
  */
-export function buildCustomLayers(topology: ModelTopology, samples: SampleProperties): LayerPlan {
+export function buildCustomLayers(topology: ModelTopology, samples: SampleProperties): LayerGraph {
   const problem = modelProblem(topology, samples);
   if (problem !== null) throw new UsageError(problem);
-  const sources = layerSourcesOf(topology);
+  const sources = inputLayerIndicesOf(topology);
   if (!endsInSoftmax(topology)) return { layers: topology.config.layers.map(toLayer), sources };
   const before = topology.config.layers.slice(0, -1).map(toLayer);
   const last = topology.config.layers.at(-1)!;

@@ -10,7 +10,7 @@ import { UsageError } from '../../util/errors.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
 import { elementCountOf } from '../../util/shape.ts';
 import { applyLayerForTraining } from './applyLayer.ts';
-import { buildCustomLayers, type SampleProperties, type LayerPlan } from './customLayers.ts';
+import { buildCustomLayers, type SampleProperties, type LayerGraph } from './customLayers.ts';
 import type { KerasTopology } from '../../formats/weights/weightsFile.ts';
 
 /** Number of filters of the cnn's two convolutions. */
@@ -123,17 +123,17 @@ export function weightName(layer: tf.layers.Layer, weight: { originalName: strin
  *
  * @throws UsageError if a custom model's inputs or outputs do not match the data.
  */
-export function layerPlanOf({ model, hidden }: Pick<JobSpec, 'model' | 'hidden'>, data: SampleProperties): LayerPlan {
+export function layerPlanOf({ model, hidden }: Pick<JobSpec, 'model' | 'hidden'>, data: SampleProperties): LayerGraph {
   return typeof model === 'string' ? chainOf(layersOf(model, hidden, data)) : buildCustomLayers(model, data);
 }
 
 /** Returns a plan in which the input of each layer is the output of the layer before it. */
-function chainOf(layers: tf.layers.Layer[]): LayerPlan {
+function chainOf(layers: tf.layers.Layer[]): LayerGraph {
   return { layers, sources: layers.map((_, i) => (i === 0 ? [] : [i - 1])) };
 }
 
 /** Builds a graph of layers. The first layer is the input layer. */
-function functional([first, ...others]: readonly tf.layers.Layer[], sources: LayerPlan['sources']): tf.LayersModel {
+function functional([first, ...others]: readonly tf.layers.Layer[], sources: LayerGraph['sources']): tf.LayersModel {
   const given = [first!.output as tf.SymbolicTensor];
   for (const [i, layer] of others.entries()) {
     const taken = sources[i + 1]!.map((source) => given[source]!);

@@ -13,7 +13,7 @@ export interface TableFieldWithLine {
 }
 
 /** A field, and the number of rows that have it. `line` is the line of the first of these rows. */
-export interface FieldOccurrence extends TableFieldWithLine {
+export interface CountedTableField extends TableFieldWithLine {
   times: number;
 }
 
@@ -54,7 +54,7 @@ export class NumbersOfUnit {
   }
 
   /** Adds a number that `NumberReader.simple` returned. It is at most {@link MAX_DATA_NUMBER}. */
-  addSimple(text: string, { field, line, times }: FieldOccurrence): void {
+  addSimple(text: string, { field, line, times }: CountedTableField): void {
     this.count += times;
     const mark = text.includes('.') ? 'point' : text.includes(',') ? 'comma' : null;
     const other = mark === 'point' ? 'comma' : 'point';
@@ -90,7 +90,7 @@ export class NumbersOfUnit {
    * Adds an amount if it is a number with at least one of the two decimal marks. Returns whether it
    * was added.
    */
-  add(amount: NumberWithUnit, { field, line, times }: FieldOccurrence): boolean {
+  add(amount: NumberWithUnit, { field, line, times }: CountedTableField): boolean {
     const { text } = amount;
     const hasPoint = text.includes('.');
     const hasComma = text.includes(',');
@@ -112,7 +112,7 @@ export class NumbersOfUnit {
     return true;
   }
 
-  #addNotation(text: string, { field, line, times }: FieldOccurrence): void {
+  #addNotation(text: string, { field, line, times }: CountedTableField): void {
     const isPadded = text.charCodeAt(0) === ZERO && /^0\d/.test(text);
     if (this.unit !== '' || (text === field && !isPadded)) return;
     this.rewritten += times;

@@ -32,7 +32,7 @@ import { addToMoments, emptyMoments } from '../../formats/moments.ts';
 import { checkTableFacts, tableTaskForTarget } from './tableAgreement.ts';
 import { ColumnReader } from './columnReader.ts';
 import { NUMBER_CELL_CODE, PackedRows, type PackedRow } from './packedRows.ts';
-import { TableEncoding, numbersOfTexts, TableDataset, type ColumnTexts } from './tableDataset.ts';
+import { TableEncoding, numbersOfColumnTexts, TableDataset, type ColumnTexts } from './tableDataset.ts';
 
 /** Number of rows in a preview. */
 const SAMPLE_ROWS = 6;
@@ -439,7 +439,7 @@ async function readTraining({ columns, texts, packed }: ReadColumns, rows: Uint3
     if (kind !== 'number') return ({ codes }) => void count[codes[i]!]!++;
     const one = training[i]!;
     const range = ranges[i];
-    const numbers = numbersOfTexts(texts[i]!);
+    const numbers = numbersOfColumnTexts(texts[i]!);
     return ({ codes, numbers: own }) => {
       const number = codes[i] === NUMBER_CELL_CODE ? own[i]! : numbers[codes[i]!]!;
       if (Number.isNaN(number)) one.hasGaps = true;

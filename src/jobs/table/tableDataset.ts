@@ -18,7 +18,7 @@ export interface ColumnTexts {
 type Input = (row: PackedRow, inputs: Float32Array, at: number) => void;
 
 /** Returns the number of each code, or NaN. */
-export function numbersOfTexts({ texts, mark }: ColumnTexts): Float64Array {
+export function numbersOfColumnTexts({ texts, mark }: ColumnTexts): Float64Array {
   return Float64Array.from(texts, (text) => (text === null ? NaN : (parseNumberField(text, mark) ?? NaN)));
 }
 
@@ -29,7 +29,7 @@ function inputOf(
 ): { width: number; write: Input } | null {
   if (kind === 'number') {
     const standard = standardOf(moments);
-    const numbers = numbersOfTexts(column);
+    const numbers = numbersOfColumnTexts(column);
     const write: Input = ({ codes, numbers: own }, inputs, place) => {
       const number = codes[at] === NUMBER_CELL_CODE ? own[at]! : numbers[codes[at]!]!;
       inputs[place] = Number.isNaN(number) ? 0 : standard(number);
@@ -89,7 +89,7 @@ export class TableEncoding {
 
 function amountReader({ moments }: ColumnFacts, at: number, column: ColumnTexts): (row: PackedRow) => number {
   const standard = standardOf(moments);
-  const numbers = numbersOfTexts(column);
+  const numbers = numbersOfColumnTexts(column);
   return ({ codes, numbers: own }) => standard(codes[at] === NUMBER_CELL_CODE ? own[at]! : numbers[codes[at]!]!);
 }
 

@@ -31,7 +31,7 @@ import { checkInputBatches, checkReplicableModel, checkReplicaOptions } from './
 import {
   arrayBuffersOf,
   readTensor,
-  splitArray,
+  splitTensorRows,
   type ArrayTensor,
   type PassMemory,
   type ReplicaCall,
@@ -351,7 +351,7 @@ export class DataParallel {
     sizes: readonly number[],
     callWith: (own: ArrayTensor[]) => ReplicaCall,
   ): Promise<ReplicaResult>[] {
-    const parts = arrays.map((array) => splitArray(array, sizes));
+    const parts = arrays.map((array) => splitTensorRows(array, sizes));
     const answers = sizes.slice(1).map((_, i) => {
       const own = parts.map((part) => part[i + 1]!);
       return this.#replicas[i]!.call(callWith(own), arrayBuffersOf(own));

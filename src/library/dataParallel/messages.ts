@@ -65,7 +65,7 @@ export function createTensor({ values, shape }: ArrayTensor): tf.Tensor {
 }
 
 /** Splits a tensor along its first dimension. Part i has `sizes[i]` rows. */
-export function splitArray({ values, shape }: ArrayTensor, sizes: readonly number[]): ArrayTensor[] {
+export function splitTensorRows({ values, shape }: ArrayTensor, sizes: readonly number[]): ArrayTensor[] {
   const [, ...row] = shape;
   const rowSize = elementCountOf(row);
   let at = 0;

@@ -28,12 +28,14 @@ export function createCallbacks({ callbacks, yieldEvery }: CallbackArgs): Callba
 }
 
 /** Whether a callback is called for batches, so that it may stop training after a batch. */
-export function actsOnBatches(callback: Callback): boolean {
-  return actsBeforeBatches(callback) || has(callback, 'onBatchEnd', 'batchEnd') || has(callback, 'onYield', 'yield');
+export function isCalledOnBatches(callback: Callback): boolean {
+  return (
+    isCalledBeforeBatches(callback) || has(callback, 'onBatchEnd', 'batchEnd') || has(callback, 'onYield', 'yield')
+  );
 }
 
 /** Whether a callback is called before each batch, so that it may set weights there. */
-export function actsBeforeBatches(callback: Callback): boolean {
+export function isCalledBeforeBatches(callback: Callback): boolean {
   return has(callback, 'onBatchBegin', 'batchBegin');
 }
 
@@ -49,7 +51,7 @@ function has(callback: Callback, name: string, custom: string): boolean {
 }
 
 /** Creates TensorFlow.js's list of callbacks, with the history as the last one. */
-export function createCallbackList(
+export function createTensorflowCallbackList(
   model: CompiledModel,
   callbacks: readonly Callback[],
   params: Readonly<Record<string, unknown>>,

@@ -45,9 +45,9 @@ import {
 import { WaitsUntilFailure } from './waitsUntilFailure.ts';
 import { checkLossesPerSample, sampleWeightsPerOutput } from './sampleWeights.ts';
 import { TensorBatches } from './tensorBatches.ts';
-import { TensorData } from './tensorData.ts';
+import { InputsAndTargets } from './tensorData.ts';
 import { prepareTraining, type OwnTrainingFacts } from './training.ts';
-import { adoptWeightsOfRankZero, checkWeightChanges } from './weightChanges.ts';
+import { adoptWeightsOfRankZero, checkRankZeroSetWeights } from './weightChanges.ts';
 
 /** Options of {@link DistributedDataParallelOptions}. Every rank must pass the same options. */
 export type DistributeOptions = Pick<DistributedDataParallelOptions, 'algorithm' | 'bucketCapBytes' | 'codec'>;
@@ -141,7 +141,7 @@ export class DistributedModel {
       const { rank, worldSize } = this.group;
       checkWholeAtLeast('batchSize', batchSize, 1);
       checkShuffle(shuffle);
-      const data = new TensorData(model, x, y);
+      const data = new InputsAndTargets(model, x, y);
       own.push(data);
       const isSplit = !validationData && validationSplit > 0 && validationSplit < 1;
       const end = isSplit ? Math.floor(data.size * (1 - validationSplit)) : data.size;
@@ -324,7 +324,7 @@ export class DistributedModel {
           own: { own: prepared.own, isChanged: this.ddp.isModelChanged },
         };
       });
-      checkWeightChanges(
+      checkRankZeroSetWeights(
         all.map(({ isChanged }) => isChanged),
         group,
       );

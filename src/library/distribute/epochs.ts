@@ -10,7 +10,7 @@ import { disposeBatch, createTrainingPass, type RankBatch, type CompiledModel } 
 import { evaluateOnAllRanks, type EvaluateHeldOut } from './evaluation.ts';
 import { applyGradientOnAllRanks, learningRateOf } from './optimizerStep.ts';
 import type { WaitsUntilFailure } from './waitsUntilFailure.ts';
-import { exchangeBatchTurns, type BatchTurn } from './turn.ts';
+import { exchangeBatchReports, type BatchReport } from './turn.ts';
 import { adoptWeightsOfRankZero } from './weightChanges.ts';
 
 export interface EpochLoopOptions {
@@ -97,7 +97,7 @@ export class EpochLoop {
    * Returns the turn of all ranks before a batch. Ranks exchange their turns only if this is
    * necessary.
    */
-  async #nextTurn(index: number, ownSamples: number): Promise<BatchTurn> {
+  async #nextTurn(index: number, ownSamples: number): Promise<BatchReport> {
     const { source, exchangesBatches } = this.#options;
     const samples = source.sizeOf(index);
     if (samples !== null && index > 0 && !exchangesBatches) return { stops: false, isChanged: false, samples };
@@ -108,13 +108,13 @@ export class EpochLoop {
    * Ends training on all ranks if one rank ends it. If weights were set on rank 0, all ranks get
    * them.
    */
-  async #exchange(samples: number): Promise<BatchTurn> {
+  async #exchange(samples: number): Promise<BatchReport> {
     const { ddp, model, runsFlat } = this.#options;
     const { group } = ddp;
     // This check ends training in an aborted group. Collectives do not end it if the group has a
     // single rank, because then there are none.
     if (group.failure) throw group.failure;
-    const turn = await exchangeBatchTurns(group, {
+    const turn = await exchangeBatchReports(group, {
       stops: model.stopTraining,
       isChanged: ddp.isModelChanged,
       samples,

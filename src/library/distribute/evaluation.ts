@@ -6,7 +6,7 @@ import { disposeDatasetElement, nextDatasetElement } from './datasetBatches.ts';
 import type { DatasetShare } from './batchSource.ts';
 import type { WaitsUntilFailure } from './waitsUntilFailure.ts';
 import type { SampleWeights } from './sampleWeights.ts';
-import type { SampleSpan, TensorData } from './tensorData.ts';
+import type { SampleSpan, InputsAndTargets } from './tensorData.ts';
 
 /**
  * The losses and metrics of one rank, summed over its samples. Their order is that of
@@ -27,7 +27,7 @@ export type EvaluateHeldOut = () => Promise<Sums>;
  */
 export function heldOutTensorsEvaluator(
   model: CompiledModel,
-  data: TensorData,
+  data: InputsAndTargets,
   weights: readonly SampleWeights[],
   span: SampleSpan,
   batchSize: number,

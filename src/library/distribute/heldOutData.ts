@@ -12,7 +12,7 @@ import { checkLossesPerSample, sampleWeightsPerOutput, type SampleWeights } from
 import type { BatchDataset, DatasetShare } from './batchSource.ts';
 import { DatasetShard, FirstElementsComparison } from './shardDataset.ts';
 import { sketchOfColumn } from './sketches.ts';
-import { partOfSampleSpan, TensorData, type SampleSpan } from './tensorData.ts';
+import { partOfSampleSpan, InputsAndTargets, type SampleSpan } from './tensorData.ts';
 
 /** Held-out samples, and their description, which is compared between ranks. */
 export interface PreparedEvaluation {
@@ -46,7 +46,7 @@ export async function prepareTensorsEvaluation(
   if (given.length !== 2 || !x || !y) {
     throw new UsageError('validationData must be an array of inputs and targets, without sample weights.');
   }
-  const data = new TensorData(model, x, y);
+  const data = new InputsAndTargets(model, x, y);
   own.push(data);
   const texts = data.describe(isSharded);
   const weights = await sampleWeightsPerOutput(model, data.targets, { sampleWeight });
@@ -66,7 +66,7 @@ export async function prepareTensorsEvaluation(
  */
 export async function sketchesOf(
   { isSharded, group }: Pick<EvaluationContext, 'isSharded' | 'group'>,
-  data: TensorData,
+  data: InputsAndTargets,
   weights: readonly SampleWeights[],
   which = '',
 ): Promise<SampleSketches | undefined> {
@@ -84,7 +84,7 @@ export async function sketchesOf(
  */
 export function prepareSpanEvaluation(
   place: EvaluationContext,
-  data: TensorData,
+  data: InputsAndTargets,
   weights: readonly SampleWeights[],
   span: SampleSpan,
   batchSize: number,

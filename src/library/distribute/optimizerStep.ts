@@ -23,7 +23,7 @@ export function learningRateOf(optimizer: tf.Optimizer): number | null {
  * custom optimizer computes on the device. Because devices round differently, only rank 0 runs it,
  * and then broadcasts all parameters.
  *
- * @param runsFlat whether every rank runs the optimizer; see `canRunFlat`.
+ * @param runsFlat whether every rank runs the optimizer; see `canRunOptimizerFlat`.
  */
 export async function applyGradientOnAllRanks(
   ddp: DistributedDataParallel,

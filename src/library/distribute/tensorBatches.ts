@@ -3,7 +3,7 @@ import { mixSeed, permutation } from '../../util/rng.ts';
 import type { BatchSource } from './batchSource.ts';
 import type { RankBatch } from './compiledModel.ts';
 import type { SampleWeights } from './sampleWeights.ts';
-import { partOfSampleSpan, type SampleSpan, type TensorData } from './tensorData.ts';
+import { partOfSampleSpan, type SampleSpan, type InputsAndTargets } from './tensorData.ts';
 
 export interface TensorBatchesOptions {
   rank: number;
@@ -19,13 +19,13 @@ export interface TensorBatchesOptions {
 
 export class TensorBatches implements BatchSource {
   readonly steps: number;
-  readonly #data: TensorData;
+  readonly #data: InputsAndTargets;
   readonly #weights: readonly SampleWeights[];
   readonly #options: TensorBatchesOptions;
   #order: Uint32Array = new Uint32Array();
 
   /** @param weights see {@link sampleWeightsPerOutput}. */
-  constructor(data: TensorData, weights: readonly SampleWeights[], options: TensorBatchesOptions) {
+  constructor(data: InputsAndTargets, weights: readonly SampleWeights[], options: TensorBatchesOptions) {
     const { sizes, batchSize, worldSize } = options;
     this.#data = data;
     this.#weights = weights;

@@ -11,7 +11,7 @@ export interface SampleSpan {
 }
 
 /** Checked inputs and targets: one tensor for each input and each output of the model. */
-export class TensorData {
+export class InputsAndTargets {
   readonly inputs: readonly tf.Tensor[];
   readonly targets: readonly tf.Tensor[];
   readonly #own: tf.Tensor[];

@@ -1,11 +1,16 @@
 /** The common parts of `fit` and `fitDataset`. */
 import type * as tf from '@tensorflow/tfjs';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
-import { canRunFlat } from '../../parallel/flat/optimizerOf.ts';
+import { canRunOptimizerFlat } from '../../parallel/flat/optimizerOf.ts';
 import type { SharedArguments } from './agreement.ts';
 import { checkWholeAtLeast } from '../../parallel/groups/checks.ts';
 import type { BatchSource } from './batchSource.ts';
-import { actsBeforeBatches, actsOnBatches, createCallbacks, createCallbackList } from './callbacks.ts';
+import {
+  isCalledBeforeBatches,
+  isCalledOnBatches,
+  createCallbacks,
+  createTensorflowCallbackList,
+} from './callbacks.ts';
 import { EpochLoop } from './epochs.ts';
 import type { EvaluateHeldOut } from './evaluation.ts';
 import type { EvaluationContext } from './heldOutData.ts';
@@ -64,13 +69,13 @@ export function prepareTraining(
       'the presence of held-out samples': heldOut !== null,
     },
     own: {
-      runsFlat: canRunFlat(optimizer),
-      actsOnBatches: callbacks.some(actsOnBatches),
-      actsBeforeBatches: callbacks.some(actsBeforeBatches),
+      runsFlat: canRunOptimizerFlat(optimizer),
+      actsOnBatches: callbacks.some(isCalledOnBatches),
+      actsBeforeBatches: callbacks.some(isCalledBeforeBatches),
     },
     run: async (all, source, { samples, batchSize }) => {
       const names = model.getDedupedMetricsNames();
-      const { list, history } = createCallbackList(model, callbacks, {
+      const { list, history } = createTensorflowCallbackList(model, callbacks, {
         epochs,
         initialEpoch,
         samples,

@@ -5,9 +5,9 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { ReduceOp } from '../../protocol/frame.ts';
 import { MismatchError } from '../../util/errors.ts';
-import { checkWeightChanges } from './weightChanges.ts';
+import { checkRankZeroSetWeights } from './weightChanges.ts';
 
-export interface BatchTurn {
+export interface BatchReport {
   /** Whether training ends. */
   stops: boolean;
   /** Whether the page has set weights of the model. */
@@ -16,7 +16,7 @@ export interface BatchTurn {
   samples: number;
 }
 
-export interface OwnBatchTurn extends BatchTurn {
+export interface OwnBatchReport extends BatchReport {
   /** The learning rate, if ranks run the optimizer themselves; otherwise `null`. */
   learningRate: number | null;
 }
@@ -31,7 +31,7 @@ type Numbers = [number, number, number, number, number, ...number[]];
  * @throws (rejects) MismatchError on every rank if learning rates differ, because the ranks'
  *   parameters would then differ, or if weights were set on other ranks but not on rank 0.
  */
-export async function exchangeBatchTurns(group: ProcessGroup, own: OwnBatchTurn): Promise<BatchTurn> {
+export async function exchangeBatchReports(group: ProcessGroup, own: OwnBatchReport): Promise<BatchReport> {
   const { rank, worldSize } = group;
   const { stops, isChanged, samples, learningRate } = own;
   if (worldSize === 1) return { stops, isChanged, samples };
@@ -54,7 +54,7 @@ export async function exchangeBatchTurns(group: ProcessGroup, own: OwnBatchTurn)
       { rank, worldSize },
     );
   }
-  if (first === 0 && others === 1) checkWeightChanges(await group.allGatherObject(isChanged), group);
+  if (first === 0 && others === 1) checkRankZeroSetWeights(await group.allGatherObject(isChanged), group);
   const total = bySize.reduce((sum, each) => sum + each, 0);
   return { stops: anyStops > 0, isChanged: first > 0, samples: total };
 }

@@ -10,7 +10,7 @@ import { MismatchError } from '../../util/errors.ts';
  * @param changed for each rank, whether weights were set on it.
  * @throws MismatchError, which names the ranks that have set weights.
  */
-export function checkWeightChanges(
+export function checkRankZeroSetWeights(
   changed: readonly boolean[],
   { rank, worldSize }: Pick<ProcessGroup, 'rank' | 'worldSize'>,
 ): void {

@@ -4,7 +4,7 @@ import { copyOptimizerState, type Optimizer, type OptimizerState } from '../../o
 import type { ElasticSamplerState } from '../../parallel/data/elasticSampler.ts';
 import { initialTrainingProgress, type TrainingProgress } from '../../parallel/recovery/progress.ts';
 import type { StateParts } from '../../parallel/recovery/gatherSlices.ts';
-import type { FedReplica, StateWithProgress } from '../../parallel/recovery/stateFeed.ts';
+import type { StateFeedReplica, StateWithProgress } from '../../parallel/recovery/stateFeed.ts';
 import { describeDdpModel } from '../../parallel/ddp/verifyModel.ts';
 import { createFlatLayout, rearrangeParameters, type FlatLayout } from '../../parallel/flat/buckets.ts';
 import { CommittedVariables } from '../../parallel/backward/committedVariables.ts';
@@ -54,7 +54,7 @@ function dataOf({ sampler, plain }: ElasticCommitHead): Record<string, unknown> 
   return { ...(sampler && { sampler }), ...plain };
 }
 
-export class CommittedState implements FedReplica<ElasticCommitHead> {
+export class CommittedState implements StateFeedReplica<ElasticCommitHead> {
   /**
    * A newcomer cannot repeat the updates of this state, because each update is a commit. So
    * newcomers receive whole states.

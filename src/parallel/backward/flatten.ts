@@ -6,7 +6,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { DeviceError } from '../../util/errors.ts';
 import { openCommandEncoder, webgpuBackend, type WebGpuBackend } from '../../gpu/backend.ts';
-import { forgetTensorCopies, tensorPlaceOf, wasmBackend, type WasmBackend } from '../../wasm/backend.ts';
+import { forgetTensorCopies, wasmTensorPlaceOf, wasmBackend, type WasmBackend } from '../../wasm/backend.ts';
 import type { ParameterSlot } from '../flat/buckets.ts';
 import { freeTensorsOnError, gradientReadyOrderOf, watchGradients, type GradientListener } from './tape.ts';
 
@@ -331,7 +331,7 @@ export function writeVariables(
       overwritten.set(variable.dataId, {});
     } else if (wasm && wasm.refCount(variable.dataId) === 1) {
       (wasm.typedArrayFromHeap(variable) as Float32Array).set(flat.subarray(offset, offset + size));
-      forgetTensorCopies(wasm, tensorPlaceOf(wasm, variable), size);
+      forgetTensorCopies(wasm, wasmTensorPlaceOf(wasm, variable), size);
       overwritten.set(variable.dataId, {});
     } else {
       // Until its upload, a tensor shares the memory of its array. The flat array changes in the

@@ -7,7 +7,7 @@ import { mixSeed, permutation } from '../../util/rng.ts';
 import { checkWholeAtLeast, checkRank } from '../groups/checks.ts';
 
 /** Position in the training data. It is equal on all ranks, and a joining rank receives it. */
-export interface CursorPosition {
+export interface DataCursorPosition {
   /** Number of completed epochs. */
   readonly epoch: number;
   /**
@@ -29,7 +29,7 @@ export interface SampleWindow {
    */
   readonly indices: Uint32Array;
   /** Start of the next step. */
-  readonly next: CursorPosition;
+  readonly next: DataCursorPosition;
 }
 
 /**
@@ -55,7 +55,7 @@ export class GlobalCursor {
    * @throws UsageError if `position` is outside an epoch or `globalBatch` is not a positive whole
    *   number.
    */
-  windowAt(position: CursorPosition, globalBatch: number): SampleWindow {
+  windowAt(position: DataCursorPosition, globalBatch: number): SampleWindow {
     const { epoch, offset } = position;
     checkWholeAtLeast('globalBatch', globalBatch, 1);
     checkWholeAtLeast('epoch', epoch, 0);
@@ -79,7 +79,7 @@ export class GlobalCursor {
    *
    * @param globalBatch see {@link windowAt}.
    */
-  stepsLeft({ epoch, offset }: CursorPosition, epochs: number, globalBatch: number): number {
+  stepsLeft({ epoch, offset }: DataCursorPosition, epochs: number, globalBatch: number): number {
     const inEpoch = Math.ceil((this.datasetSize - offset) / globalBatch);
     return inEpoch + (epochs - epoch - 1) * Math.ceil(this.datasetSize / globalBatch);
   }

@@ -6,7 +6,7 @@
  */
 import { UsageError } from '../../util/errors.ts';
 import { checkWholeAtLeast, checkRank } from '../groups/checks.ts';
-import { EpochOrders, type CursorPosition } from './cursor.ts';
+import { EpochOrders, type DataCursorPosition } from './cursor.ts';
 
 interface ShardWindow {
   readonly epoch: number;
@@ -16,7 +16,7 @@ interface ShardWindow {
   readonly size: number;
   /** This rank's samples, as indices into its own data; may be empty. */
   readonly indices: Uint32Array;
-  readonly next: CursorPosition;
+  readonly next: DataCursorPosition;
 }
 
 /**
@@ -55,7 +55,7 @@ export class ShardCursor {
    * Returns the estimated number of steps from `position` to the end of a run of `epochs` epochs.
    * It is exact if no rank joins or leaves.
    */
-  stepsLeft({ epoch, offset, parts = 1 }: CursorPosition, epochs: number, batchSize: number): number {
+  stepsLeft({ epoch, offset, parts = 1 }: DataCursorPosition, epochs: number, batchSize: number): number {
     const each = this.partsOf(batchSize);
     return Math.ceil(((parts - offset) * each) / parts) + (epochs - epoch - 1) * each;
   }
@@ -69,7 +69,7 @@ export class ShardCursor {
    * @throws UsageError if `position` is outside an epoch or `batchSize` is not a positive whole
    *   number.
    */
-  windowAt({ epoch, offset, parts: divided }: CursorPosition, batchSize: number): ShardWindow {
+  windowAt({ epoch, offset, parts: divided }: DataCursorPosition, batchSize: number): ShardWindow {
     checkWholeAtLeast('batchSize', batchSize, 1);
     checkWholeAtLeast('epoch', epoch, 0);
     checkWholeAtLeast('offset', offset, 0);

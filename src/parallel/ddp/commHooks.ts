@@ -59,7 +59,7 @@ export interface CommHook {
   reset?(): void;
 }
 
-export function gradBuckets(
+export function gradBucketsOf(
   { buckets }: FlatLayout,
   gradient: Float32Array,
   shapes: readonly (readonly number[])[],

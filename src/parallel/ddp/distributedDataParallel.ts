@@ -46,11 +46,11 @@ import {
   type Tensor,
   type Variable,
 } from '../backward/flatten.ts';
-import { JoinContext, type JoinOptions, type JoinStatus } from './join.ts';
+import { DdpJoinContext, type JoinOptions, type JoinStatus } from './join.ts';
 import { ModelBuffers } from './modelBuffers.ts';
 import { checkMetrics, differentiatePass, passWithoutSamples, type Pass, type PassOptions } from '../backward/pass.ts';
 import { Reducer } from './reducer.ts';
-import type { LocalPass, UntimedReduction, Reduction } from './reduction.ts';
+import type { LocalPass, UntimedReducedPass, ReducedPass } from './reduction.ts';
 import { StaticGraph } from './staticGraph.ts';
 import { verifyModel } from './verifyModel.ts';
 
@@ -84,7 +84,7 @@ export class DistributedDataParallel {
   #group: ProcessGroup;
   #isOrdered = false;
   #isLocal = false;
-  #join: JoinContext | null = null;
+  #join: DdpJoinContext | null = null;
 
   private constructor(
     variables: ModelVariables,
@@ -324,13 +324,13 @@ export class DistributedDataParallel {
   async backward<Outputs extends Tensor | Tensor[] = Tensor>(
     pass: Pass<Outputs>,
     options: PassOptions,
-  ): Promise<Reduction> {
+  ): Promise<ReducedPass> {
     // JavaScript may omit the options. NaN then leads to an error that names `samples`.
     const given: PassOptions = Object.assign({ samples: Number.NaN }, options);
     return runAndAbortGroupOnSignal(this.group, given.signal, 'backward', () => this.#backward(pass, given));
   }
 
-  async #backward<Outputs extends Tensor | Tensor[]>(pass: Pass<Outputs>, options: PassOptions): Promise<Reduction> {
+  async #backward<Outputs extends Tensor | Tensor[]>(pass: Pass<Outputs>, options: PassOptions): Promise<ReducedPass> {
     const startedAt = this.#clock.now();
     const sentBefore = this.group.bytesSent;
     const status = await this.#exchangeStatus(true);
@@ -397,7 +397,7 @@ export class DistributedDataParallel {
       );
     }
     if (this.#join) throw new UsageError('join was called inside join. Call join once, with one loop over all inputs.');
-    const join = new JoinContext(this.group, options);
+    const join = new DdpJoinContext(this.group, options);
     this.#join = join;
     let result: T;
     try {
@@ -536,7 +536,7 @@ export class DistributedDataParallel {
     return this.#join.exchangeStatus({ isActive, contributes, synchronizes: !this.#isLocal });
   }
 
-  async #accumulate(local: LocalPass | null): Promise<UntimedReduction> {
+  async #accumulate(local: LocalPass | null): Promise<UntimedReducedPass> {
     const none = { traces: [], metrics: [], communicate: 0, exposed: 0 };
     if (!local) return { ...none, loss: 0, samples: 0, readback: 0, computedAt: this.#clock.now() };
     const { loss, computedAt } = await this.#reducer.accumulate(local);
@@ -554,7 +554,7 @@ export class DistributedDataParallel {
     local: LocalPass | null,
     status: JoinStatus | null,
     totalSamples?: number,
-  ): Promise<UntimedReduction> {
+  ): Promise<UntimedReducedPass> {
     const { average, broadcastBuffers } = this.#options;
     const { worldSize } = this.group;
     const ranks = this.#join?.divideByInitialWorldSize === false ? (status?.contributors ?? worldSize) : worldSize;

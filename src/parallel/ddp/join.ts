@@ -50,7 +50,7 @@ export interface JoinStatus {
 }
 
 /** State of one `join` call on one rank. */
-export class JoinContext {
+export class DdpJoinContext {
   readonly #group: ProcessGroup;
   readonly #throws: boolean;
   readonly divideByInitialWorldSize: boolean;

@@ -10,11 +10,11 @@ import type { AllReduceTrace } from '../../collectives/work.ts';
 import { divideVector } from '../../optim/index.ts';
 import type { ElementRange } from '../../util/range.ts';
 import { mergedSlotRanges, rearrangeParameters, type FlatLayout } from '../flat/buckets.ts';
-import { gradBuckets, type CommHook } from './commHooks.ts';
+import { gradBucketsOf, type CommHook } from './commHooks.ts';
 import { ErrorFeedback } from './errorFeedback.ts';
 import { BucketShards } from './bucketShards.ts';
 import { GradientReads } from './gradientReads.ts';
-import type { LocalPass, UntimedReduction, ReducerOptions } from './reduction.ts';
+import type { LocalPass, UntimedReducedPass, ReducerOptions } from './reduction.ts';
 import type { GradientListener } from '../backward/tape.ts';
 import { checkTotalSamples, gradientDivisorOf, type GradientDivisorOptions } from './weighting.ts';
 
@@ -211,7 +211,7 @@ export class Reducer {
     pass: LocalPass | null,
     flags: readonly number[],
     weighting: GradientDivisorOptions,
-  ): Promise<UntimedReduction & { flags: Float32Array }> {
+  ): Promise<UntimedReducedPass & { flags: Float32Array }> {
     const { clock, shapes, tracksUsage, keepsLocal, metrics: count } = this.#options;
     const pending = this.#pending;
     const used = shapes.map((_, i) => (pass?.computed.used[i] ?? false) || (pending?.used[i] ?? false));
@@ -380,7 +380,7 @@ export class Reducer {
     const isRetry = this.#isRetry;
     this.#isRetry = true;
     const isUsed = (parameter: number): boolean => this.#tally.isUsed(parameter);
-    for (const bucket of gradBuckets(this.#layout, this.gradient, shapes, isUsed, isRetry)) await hook(bucket, group);
+    for (const bucket of gradBucketsOf(this.#layout, this.gradient, shapes, isUsed, isRetry)) await hook(bucket, group);
     await tallied;
     return { traces: [], issuedAt: lastReadAt, lastReadAt };
   }

@@ -36,7 +36,7 @@ export interface ReducerOptions {
 }
 
 /** Result of a reduction. Its times are durations in milliseconds; see `StepTimes`. */
-export interface Reduction {
+export interface ReducedPass {
   /** The loss, averaged as the gradient is. */
   loss: number;
   /** The metrics of the pass, averaged as the loss is; empty inside `noSync`. */
@@ -60,7 +60,7 @@ export interface Reduction {
  * A reduction as the reducer returns it. The reducer does not know when the pass started, so
  * `compute` and `bytesSent`, which count from that start, are missing.
  */
-export type UntimedReduction = Omit<Reduction, 'compute' | 'bytesSent'> & {
+export type UntimedReducedPass = Omit<ReducedPass, 'compute' | 'bytesSent'> & {
   /**
    * Time at which the gradients of the first bucket were read from the GPU, in milliseconds of the
    * clock. `compute` is counted until then.

@@ -80,7 +80,7 @@ export function optimizerOf(optimizer: TensorflowOptimizer, size: number): Optim
  * @throws UsageError if the optimizer has averages of distributed steps and has then stepped by
  *   itself: the averages would be lost.
  */
-export function canRunFlat(optimizer: TensorflowOptimizer): boolean {
+export function canRunOptimizerFlat(optimizer: TensorflowOptimizer): boolean {
   checkSteps(optimizer);
   return isUnchanged(optimizer) && isTensorflowRule(optimizer.getClassName()) && optimizer.iterations === 0;
 }

@@ -2,7 +2,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import {
   pieceCopier,
-  pieceReceiver,
+  layerPieceReceiver,
   sendLayerPieces,
   type LayerStateSource,
   type ReadStatePiece,
@@ -67,6 +67,6 @@ export async function moveLayers(
   for (const { layer, from, to } of moves) {
     if (from === rank && to === rank) await load(layer, pieceCopier(sourceOf(layer).pieces(layer)));
     else if (from === rank) await sendLayerPieces(world, to, { tag: TAG }, sourceOf(layer).pieces(layer));
-    else if (to === rank) await load(layer, pieceReceiver(world, from, TAG));
+    else if (to === rank) await load(layer, layerPieceReceiver(world, from, TAG));
   }
 }

@@ -75,7 +75,7 @@ export async function sendLayerPieces(
 }
 
 /** Returns a function that receives the pieces of {@link sendLayerPieces} with this tag. */
-export function pieceReceiver(group: ProcessGroup, from: number, tag: number): ReadStatePiece {
+export function layerPieceReceiver(group: ProcessGroup, from: number, tag: number): ReadStatePiece {
   return async (into) => {
     await group.irecv(into, from, { tag });
   };

@@ -17,7 +17,7 @@ import {
   piecesOfArray,
   pieceRangesOf,
   readVariablesFlat,
-  pieceReceiver,
+  layerPieceReceiver,
   withPieceProgress,
   sendLayerPieces,
   type LayerStateSource,
@@ -217,7 +217,7 @@ export class StageMirror implements LayerStateSource {
   }
 
   #receiver(): ReadStatePiece {
-    return pieceReceiver(this.#group, this.#global(leftOf(this.#group)), TAG);
+    return layerPieceReceiver(this.#group, this.#global(leftOf(this.#group)), TAG);
   }
 
   /** Sets the whole state. */

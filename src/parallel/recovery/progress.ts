@@ -1,5 +1,5 @@
 /** Progress of a run. */
-import type { CursorPosition } from '../data/cursor.ts';
+import type { DataCursorPosition } from '../data/cursor.ts';
 
 /** Result of an evaluation on held-out samples, compared with earlier evaluations. */
 export interface EvaluationComparison {
@@ -25,7 +25,7 @@ export interface TrainingProgress {
   appliedIn: number;
   previousAppliedIn: number;
   /** Start of the next step's window. */
-  position: CursorPosition;
+  position: DataCursorPosition;
   /** Mean loss of every step. */
   losses: number[];
   /**
@@ -95,7 +95,7 @@ export function recordEvaluation(progress: TrainingProgress, loss: number): bool
 /**
  * Records in `progress` a step that was applied in `generation`; the next window begins at `next`.
  */
-export function recordAppliedStep(progress: TrainingProgress, generation: number, next: CursorPosition): void {
+export function recordAppliedStep(progress: TrainingProgress, generation: number, next: DataCursorPosition): void {
   progress.step += 1;
   progress.previousAppliedIn = progress.appliedIn;
   progress.appliedIn = generation;

@@ -4,10 +4,10 @@
  * Only samples without a kept gradient are assigned again: they are divided among all ranks. If no
  * rank keeps a gradient, all samples of a new window are divided.
  */
-import { equalPartOfWindow, type CursorPosition } from '../data/cursor.ts';
+import { equalPartOfWindow, type DataCursorPosition } from '../data/cursor.ts';
 
 /** The window of a step: its samples, by their positions in the epoch. */
-export interface StepWindow extends CursorPosition {
+export interface AssignedWindow extends DataCursorPosition {
   /** Number of samples. */
   size: number;
   /** Generation in which the window was first assigned. */
@@ -19,7 +19,7 @@ export interface StepWindow extends CursorPosition {
  * of the window.
  */
 export interface RetainedGradient {
-  window: StepWindow;
+  window: AssignedWindow;
   /** Positions in the window, 0 .. size-1, of the samples that are in the gradient. */
   positions: Uint32Array;
 }
@@ -36,7 +36,7 @@ export function currentRetainedGradients(
 
 /** Samples of one rank. */
 interface SampleAssignment {
-  window: StepWindow;
+  window: AssignedWindow;
   /** Whether the rank's retained gradient is used. Otherwise the rank must drop it. */
   retains: boolean;
   /** Positions in the window, 0 .. size-1, of the samples to compute; ascending. */
@@ -58,7 +58,7 @@ interface SampleAssignment {
  * @param batchSize largest number of samples in a micro-batch.
  */
 export function assignSamples(
-  fresh: StepWindow,
+  fresh: AssignedWindow,
   retainedGradients: readonly (RetainedGradient | null)[],
   { rank, batchSize }: { rank: number; batchSize: number },
 ): SampleAssignment {
@@ -86,6 +86,6 @@ export function assignSamples(
   };
 }
 
-function isSameWindow(a: StepWindow, b: StepWindow): boolean {
+function isSameWindow(a: AssignedWindow, b: AssignedWindow): boolean {
   return a.assignedIn === b.assignedIn && a.epoch === b.epoch && a.offset === b.offset && a.size === b.size;
 }

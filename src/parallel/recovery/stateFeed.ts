@@ -48,7 +48,7 @@ type Reached = Pick<TrainingProgress, 'step' | 'appliedIn'>;
 export type StateWithProgress<Head> = StateParts<Head> & { progress: TrainingProgress };
 
 /** A rank's state, with functions to read and to change it. */
-export interface FedReplica<Head> {
+export interface StateFeedReplica<Head> {
   /** Number of bytes of the state, without parts that other ranks do not need. */
   readonly stateBytes: number;
   /** Progress of the committed state. */
@@ -124,7 +124,7 @@ interface KeptUpdate extends StepUpdate {
 
 export interface StateFeedOptions<Head> {
   clock: Clock;
-  replica: FedReplica<Head>;
+  replica: StateFeedReplica<Head>;
   onprogress: (progress: StateReceiveProgress) => void;
   /**
    * Called when this newcomer will soon enter the run, if the run's ranks exchange gradients and

@@ -4,7 +4,7 @@
  * Returns the indices of the `count` values with the largest magnitudes, ascending. Of equal
  * magnitudes, those with lower indices are taken. A NaN counts as 0.
  */
-export function largestEntries(values: Float32Array, count: number): Uint32Array {
+export function indicesOfLargest(values: Float32Array, count: number): Uint32Array {
   const magnitudes = values.map((value) => Math.abs(value) || 0);
   const threshold = nthLargest(magnitudes.slice(), count);
   let ties = count;

@@ -9,7 +9,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { ElementRange } from '../../util/range.ts';
 import { SPARSE_CHUNK_SIZE } from './chunks.ts';
 import { medianNormClippingFactors } from './normClipping.ts';
-import { decodeLargestEntries, encodeLargestEntries, SPARSE_PAYLOAD_SHARE } from './sparsePayload.ts';
+import { decodeLargestEntries, encodeLargestEntries, SPARSE_PAYLOAD_SIZE_RATIO } from './sparsePayload.ts';
 import { addScaled, l2NormOf } from './vectors.ts';
 
 const SCALE_BYTES = Float32Array.BYTES_PER_ELEMENT;
@@ -26,8 +26,8 @@ const LEVELS = 127;
  */
 export function sparseSentShare(worldSize: number): { share: number; hasOwners: boolean } {
   const others = worldSize - 1;
-  const gathered = others * SPARSE_PAYLOAD_SHARE;
-  const owned = (others / worldSize) * (SPARSE_PAYLOAD_SHARE + SUM_SHARE);
+  const gathered = others * SPARSE_PAYLOAD_SIZE_RATIO;
+  const owned = (others / worldSize) * (SPARSE_PAYLOAD_SIZE_RATIO + SUM_SHARE);
   return { share: Math.min(gathered, owned), hasOwners: owned < gathered };
 }
 

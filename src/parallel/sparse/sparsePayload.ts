@@ -9,7 +9,7 @@
 import { PeergradError } from '../../util/errors.ts';
 import { BitReader, BitWriter } from './bits.ts';
 import { sparseChunksOf, readEntries, writeEntries } from './chunks.ts';
-import { largestEntries } from './largest.ts';
+import { indicesOfLargest } from './largest.ts';
 
 /**
  * Number of entries that SparseLoCo sends of each chunk. docs/STRATEGIES.md has the measurements.
@@ -19,7 +19,7 @@ export const SPARSE_CHUNK_ENTRIES = 128;
  * Bytes of a payload, as a share of the bytes of all parameters; measured with {@link
  * SPARSE_CHUNK_ENTRIES} entries.
  */
-export const SPARSE_PAYLOAD_SHARE = 0.0091;
+export const SPARSE_PAYLOAD_SIZE_RATIO = 0.0091;
 
 /** Bytes of the two means of a chunk. */
 export const SPARSE_MEANS_BYTES = 8;
@@ -36,7 +36,7 @@ export function encodeLargestEntries(values: Float32Array, entries: number): Uin
   const bits = new BitWriter();
   for (const [i, { start, length, count, lowBits }] of chunks.entries()) {
     const chunk = values.subarray(start, start + length);
-    const largest = largestEntries(chunk, count);
+    const largest = indicesOfLargest(chunk, count);
     const mean = meanOf(chunk, largest);
     const levelOf = (index: number): number => (Math.abs(chunk[index]!) > mean ? 1 : 0);
     const means = [0, 1].map((level) => {

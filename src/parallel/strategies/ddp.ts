@@ -3,10 +3,10 @@
  * n: see `strategy.ts`).
  *
  * The strategy is elastic. If a step fails because its group fails, only the gradients that the
- * rank keeps have changed. {@link Ddp.attach} makes all ranks' states equal in the next group. An
- * update needs the gradients of all ranks, so ranks of one group are at most one step apart.
- * Therefore it is enough that a rank keeps its last averaged gradient for ranks that are one step
- * behind.
+ * rank keeps have changed. {@link DdpStrategy.attach} makes all ranks' states equal in the next
+ * group. An update needs the gradients of all ranks, so ranks of one group are at most one step
+ * apart. Therefore it is enough that a rank keeps its last averaged gradient for ranks that are one
+ * step behind.
  *
  * With `shardOptimizer`, a rank has only the averaged gradient of its own shard, so a rank that is
  * one step behind receives the parameters instead; see `zero/shardedOptimizer.ts`.
@@ -44,7 +44,7 @@ interface DdpOptions extends StrategyOptions, GradientTransportOptions {
 /** The learning rate is that of the last step. */
 type LastStepHead = DdpStateHead & { learningRate: number };
 
-export class Ddp implements Strategy, ElasticStrategy {
+export class DdpStrategy implements Strategy, ElasticStrategy {
   readonly elastic = this;
   readonly accumulator = this;
   readonly reportsAllRanks = true;
@@ -72,7 +72,7 @@ export class Ddp implements Strategy, ElasticStrategy {
     this.#transport = new GradientTransport(ddp, this.#variables.parameters, options);
   }
 
-  static async create(options: DdpOptions): Promise<Ddp> {
+  static async create(options: DdpOptions): Promise<DdpStrategy> {
     const { model, group, clock, checkGradients, errorFeedback } = options;
     const ddp = await DistributedDataParallel.create(model, group, {
       clock,
@@ -80,7 +80,7 @@ export class Ddp implements Strategy, ElasticStrategy {
       keepGradients: true,
       errorFeedback,
     });
-    return new Ddp(ddp, options);
+    return new DdpStrategy(ddp, options);
   }
 
   get size(): number {

@@ -3,7 +3,7 @@ import { createOptimizer } from '../../optim/index.ts';
 import { isCollectiveCodec } from '../../spec/codecs.ts';
 import type { CodecOptions, TrainingPlan } from '../../spec/plan.ts';
 import {
-  hasWholeModel,
+  isReplicaStrategyName,
   STRATEGIES,
   type ReplicaStrategyName,
   type StrategyFacts,
@@ -16,10 +16,10 @@ import { DenseOuterMean, ZERO_OUTER_STEP_MEAN } from './outerMean.ts';
 import { SparseOuterMean } from './sparseMean.ts';
 import type { ServerStrategy } from './serverStrategy.ts';
 import { ParameterServer } from './parameterServer.ts';
-import { Ddp } from './ddp.ts';
+import { DdpStrategy } from './ddp.ts';
 import type { StrategyOptions } from './strategy.ts';
 
-export { Ddp } from './ddp.ts';
+export { DdpStrategy } from './ddp.ts';
 export type { EnteredRankState, ElasticStrategy } from './elasticStrategy.ts';
 export type { DdpState } from '../recovery/ddpState.ts';
 export type { StepReport } from './strategy.ts';
@@ -30,10 +30,10 @@ export type StrategyChoice = CodecOptions &
     'strategy' | 'measure' | 'syncEvery' | 'outerLearningRate' | 'staleness' | 'codec' | 'shardOptimizer' | 'clipNorm'
   >;
 
-type Create = (choice: StrategyChoice, options: StrategyOptions) => Promise<Ddp | LocalSteps | ServerStrategy>;
+type Create = (choice: StrategyChoice, options: StrategyOptions) => Promise<DdpStrategy | LocalSteps | ServerStrategy>;
 
 const CREATE: Record<ReplicaStrategyName, Create> = {
-  ddp: (choice, options) => Ddp.create({ ...choice, ...options }),
+  ddp: (choice, options) => DdpStrategy.create({ ...choice, ...options }),
   'parameter-server': (_, options) => ParameterServer.create(options),
   'async-parameter-server': ({ strategy, staleness, syncEvery }, options) =>
     AsyncParameterServer.create({ ...options, staleness, syncEvery: syncEvery ?? STRATEGIES[strategy].syncEvery! }),
@@ -52,7 +52,7 @@ export function createStrategy(
   environment: Omit<StrategyOptions, 'clipNorm'>,
 ): ReturnType<Create> {
   const { strategy } = choice;
-  if (!hasWholeModel(strategy)) throw new UsageError(`With ${strategy}, ranks have stages. Use PipelineStage.`);
+  if (!isReplicaStrategyName(strategy)) throw new UsageError(`With ${strategy}, ranks have stages. Use PipelineStage.`);
   const options = { ...environment, clipNorm: choice.clipNorm };
   if (choice.measure !== 'methods') return CREATE[strategy](choice, options);
   // The run ends before the first exchange, and its end does not change the shared parameters.

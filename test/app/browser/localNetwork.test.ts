@@ -1,6 +1,9 @@
 /** The permission to reach the local network, in browsers that know it by different names. */
 import { expect, test } from 'vitest';
-import { watchLocalNetworkPermission, type LocalNetworkSurroundings } from '../../../src/app/browser/localNetwork.ts';
+import {
+  watchLocalNetworkPermission,
+  type LocalNetworkPermissionFacts,
+} from '../../../src/app/browser/localNetwork.ts';
 
 class FakeStatus extends EventTarget {
   state: PermissionState;
@@ -17,7 +20,7 @@ class FakeStatus extends EventTarget {
 }
 
 /** A public page in a browser that knows the permission by the names in `states`. */
-function publicPage(states: Record<string, FakeStatus>): LocalNetworkSurroundings {
+function publicPage(states: Record<string, FakeStatus>): LocalNetworkPermissionFacts {
   const query = async ({ name }: PermissionDescriptor): Promise<PermissionStatus> => {
     const status = states[name];
     if (status === undefined) throw new TypeError(`The provided value '${name}' is not a valid enum value.`);
@@ -26,7 +29,7 @@ function publicPage(states: Record<string, FakeStatus>): LocalNetworkSurrounding
   return { permissions: { query }, isSecure: true, host: 'class.example' };
 }
 
-async function reportsOf(page: LocalNetworkSurroundings): Promise<PermissionState[]> {
+async function reportsOf(page: LocalNetworkPermissionFacts): Promise<PermissionState[]> {
   const reports: PermissionState[] = [];
   await watchLocalNetworkPermission(page, (state) => reports.push(state));
   return reports;

@@ -4,7 +4,7 @@ import { tickSpacingMs } from '../../../src/app/monitor/drawTimeline.ts';
 import {
   timelineExtentOf,
   segmentKindsOf,
-  neighbourSegmentOf,
+  adjacentTimelineSegmentOf,
   newestTimelineWindow,
   panTimelineWindow,
   pickSegmentAt,
@@ -85,10 +85,13 @@ describe('a segment of a timeline', () => {
 
   test('has a previous and a next segment, possibly in another step', () => {
     const first = pickSegmentAt(timeline, 1, 'alone', 105, 0)!;
-    expect(neighbourSegmentOf(timeline, first, -1)).toBeNull();
-    const wait = neighbourSegmentOf(timeline, first, 1)!;
+    expect(adjacentTimelineSegmentOf(timeline, first, -1)).toBeNull();
+    const wait = adjacentTimelineSegmentOf(timeline, first, 1)!;
     expect(wait.segment.kind).toBe('wait');
-    expect(neighbourSegmentOf(timeline, wait, 1)).toMatchObject({ step: { step: 1 }, segment: { kind: 'compute' } });
+    expect(adjacentTimelineSegmentOf(timeline, wait, 1)).toMatchObject({
+      step: { step: 1 },
+      segment: { kind: 'compute' },
+    });
   });
 });
 

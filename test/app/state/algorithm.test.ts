@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import {
   algorithmNamesForForm,
   algorithmProblem,
-  describeAutoSaving,
+  describeAutoAlgorithmGain,
   bucketBytesOf,
   DEFAULT_PAGE_JOB,
   mainAutoAlgorithm,
@@ -53,18 +53,18 @@ describe('the sentence about the time that auto saves', () => {
       Math.round(estimateRoundsMs(allReduceRounds(one, 30, bytes), 30, DEFAULT_NETWORK_COSTS)),
     );
     expect(ringMs).toBeGreaterThan(autoMs!);
-    const sentence = describeAutoSaving(DEFAULT_PAGE_JOB, 30);
+    const sentence = describeAutoAlgorithmGain(DEFAULT_PAGE_JOB, 30);
     expect(sentence).toContain(`For 30 tabs, “auto” would choose two-level`);
     expect(sentence).toContain(`about ${autoMs} ms instead of ${ringMs} ms on the ring`);
-    expect(describeAutoSaving(parseJob({}), 30)).toContain('“auto” chooses two-level');
+    expect(describeAutoAlgorithmGain(parseJob({}), 30)).toContain('“auto” chooses two-level');
   });
 
   test('is missing if auto saves no time, or if the algorithm cannot be chosen', () => {
-    expect(describeAutoSaving(DEFAULT_PAGE_JOB, 4)).toBeNull();
-    expect(describeAutoSaving(parseJob({}), 4)).toBe('For 4 tabs, “auto” chooses the ring.');
-    expect(describeAutoSaving(parseJob({ algorithm: 'two-level' }), 30)).toBeNull();
-    expect(describeAutoSaving(parseJob({ strategy: 'parameter-server' }), 30)).toBeNull();
-    expect(describeAutoSaving(parseJob({ job: 'table', data: { kind: 'files' } }), 30)).toBeNull();
+    expect(describeAutoAlgorithmGain(DEFAULT_PAGE_JOB, 4)).toBeNull();
+    expect(describeAutoAlgorithmGain(parseJob({}), 4)).toBe('For 4 tabs, “auto” chooses the ring.');
+    expect(describeAutoAlgorithmGain(parseJob({ algorithm: 'two-level' }), 30)).toBeNull();
+    expect(describeAutoAlgorithmGain(parseJob({ strategy: 'parameter-server' }), 30)).toBeNull();
+    expect(describeAutoAlgorithmGain(parseJob({ job: 'table', data: { kind: 'files' } }), 30)).toBeNull();
   });
 
   test('adds up the times of all buckets', () => {
@@ -78,8 +78,8 @@ describe('the sentence about the time that auto saves', () => {
     // In one bucket, the gradient would travel on the ring.
     const whole = buckets.reduce((sum, bytes) => sum + bytes, 0);
     expect([autoAlgorithm(30, whole), mainAutoAlgorithm(30, buckets, false)]).toEqual(['ring', 'two-level']);
-    expect(describeAutoSaving(job, 30)).toContain('“auto” chooses two-level');
-    expect(describeAutoSaving(job, 30)).toContain(`instead of ${Math.round(ringMs)} ms on the ring`);
+    expect(describeAutoAlgorithmGain(job, 30)).toContain('“auto” chooses two-level');
+    expect(describeAutoAlgorithmGain(job, 30)).toContain(`instead of ${Math.round(ringMs)} ms on the ring`);
   });
 });
 

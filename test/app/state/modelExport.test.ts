@@ -3,7 +3,7 @@ import {
   beginModelExport,
   cancelModelExport,
   modelExportState,
-  receiveModelFile,
+  receiveExportedModel,
 } from '../../../src/app/state/modelExport.ts';
 
 vi.mock('../../../src/util/download.ts', () => ({ downloadFile: () => {} }));
@@ -12,7 +12,7 @@ beforeEach(() => cancelModelExport());
 
 /** Passes on the engine's answer to an export: a model after this number of steps. */
 const answer = (id: number, step: number) =>
-  receiveModelFile({ type: 'exported', id, problem: null, file: { name: 'model', step, content: new Blob() } });
+  receiveExportedModel({ type: 'exported', id, problem: null, file: { name: 'model', step, content: new Blob() } });
 
 test('after an export of the best model, the page knows the step of this model', () => {
   answer(beginModelExport('safetensors', 'best'), 40);

@@ -6,7 +6,7 @@ import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { initialTrainingProgress } from '../../../src/parallel/recovery/progress.ts';
 import { createStrategy, type StrategyChoice } from '../../../src/parallel/strategies/index.ts';
 import { createOptimizer } from '../../../src/optim/index.ts';
-import { hasWholeModel, STRATEGIES, STRATEGY_NAMES, type StrategyName } from '../../../src/spec/job.ts';
+import { isReplicaStrategyName, STRATEGIES, STRATEGY_NAMES, type StrategyName } from '../../../src/spec/job.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { deferred } from '../../../src/util/deferred.ts';
@@ -113,7 +113,7 @@ test('ddp keeps the gradient from before clipping for a repeated update, and a f
 const SYNCHRONOUS = ['ddp', 'parameter-server'] as const;
 
 test.each(
-  STRATEGY_NAMES.filter(hasWholeModel).flatMap((strategy) =>
+  STRATEGY_NAMES.filter(isReplicaStrategyName).flatMap((strategy) =>
     (['fp32', 'int8'] as const)
       .filter((codec) => STRATEGIES[strategy].codecs.includes(codec))
       .map((codec) => [strategy, codec] as const),
@@ -168,7 +168,7 @@ describe('strategies', () => {
     }
   });
 
-  test.each(STRATEGY_NAMES.filter(hasWholeModel))(
+  test.each(STRATEGY_NAMES.filter(isReplicaStrategyName))(
     '%s ends with the same parameters on every rank, and the loss falls',
     async (strategy) => {
       const { results } = await train(3, { batchSize: 8, maxSteps: 23, ...periodOf(strategy, 5), strategy });
@@ -181,7 +181,7 @@ describe('strategies', () => {
     },
   );
 
-  test.each(STRATEGY_NAMES.filter(hasWholeModel))(
+  test.each(STRATEGY_NAMES.filter(isReplicaStrategyName))(
     '%s trains even if some ranks have no samples in the last step of an epoch',
     async (strategy) => {
       const { results } = await train(
@@ -280,7 +280,7 @@ describe('strategies', () => {
     }
   });
 
-  test.each(STRATEGY_NAMES.filter(hasWholeModel))(
+  test.each(STRATEGY_NAMES.filter(isReplicaStrategyName))(
     '%s sends buffers that a pass has changed, and sends frozen weights only once',
     async (strategy) => {
       const seen = await runWorld(3, async (group) => {
@@ -326,7 +326,7 @@ describe('strategies', () => {
     },
   );
 
-  test.each(STRATEGY_NAMES.filter(hasWholeModel))(
+  test.each(STRATEGY_NAMES.filter(isReplicaStrategyName))(
     '%s rejects models and samples that it cannot train, on every rank',
     async (strategy) => {
       await runWorld(2, async (group) => {
@@ -383,7 +383,7 @@ describe('strategies', () => {
     }
   });
 
-  test.each(STRATEGY_NAMES.filter(hasWholeModel))(
+  test.each(STRATEGY_NAMES.filter(isReplicaStrategyName))(
     '%s fails on every rank when one rank aborts between steps',
     async (strategy) => {
       const failures: unknown[] = [];
@@ -405,7 +405,7 @@ describe('strategies', () => {
     },
   );
 
-  test.each(STRATEGY_NAMES.filter(hasWholeModel))('%s leaks no tensor in 100 steps', async (strategy) => {
+  test.each(STRATEGY_NAMES.filter(isReplicaStrategyName))('%s leaks no tensor in 100 steps', async (strategy) => {
     const counts: number[] = [];
     const before = tf.memory().numTensors;
     const { events } = await train(

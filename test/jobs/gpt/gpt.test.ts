@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { BytePairTokenizer } from '../../../src/jobs/gpt/bytePairs.ts';
 import { createCorpus } from '../../../src/jobs/gpt/corpus.ts';
 import { FABLES_LENGTH, writeFables } from '../../../src/jobs/gpt/fables.ts';
-import { openJobText } from '../../../src/jobs/gpt/openJobText.ts';
+import { openTrainingText } from '../../../src/jobs/gpt/openTrainingText.ts';
 import { codePointsOf, textInMemory, stringOfCodePoints, textOfFiles, type Text } from '../../../src/jobs/gpt/text.ts';
 import { GptNetwork } from '../../../src/jobs/gpt/network.ts';
 import type { GptNetworkSize } from '../../../src/jobs/gpt/shapes.ts';
@@ -39,7 +39,9 @@ async function characterTokens(text: Text): Promise<number[]> {
 }
 
 const load = async (url: string, onprogress: (loading: LoadProgress) => void = () => {}): Promise<string> =>
-  read(await openJobText({ job: 'gpt', data: { kind: 'url', url } }, { baseUrl: 'http://localhost/', onprogress }));
+  read(
+    await openTrainingText({ job: 'gpt', data: { kind: 'url', url } }, { baseUrl: 'http://localhost/', onprogress }),
+  );
 
 async function read(text: Text): Promise<string> {
   let all = '';
@@ -150,7 +152,7 @@ describe('the training text', () => {
   const source = { job: 'gpt', data: { kind: 'files' } } as const;
   test('consists of all files, sorted by name', async () => {
     const files = [file('b.txt', 'two'), file('a.txt', 'one')];
-    expect(await read(await openJobText(source, { files, baseUrl: 'http://localhost/' }))).toBe('one\ntwo');
+    expect(await read(await openTrainingText(source, { files, baseUrl: 'http://localhost/' }))).toBe('one\ntwo');
   });
 
   test('is rejected with the position of the invalid byte if it is not UTF-8', async () => {
@@ -173,10 +175,10 @@ describe('the training text', () => {
   });
 
   test('must be among the files, and cannot be synthetic', async () => {
-    await expect(openJobText(source, { files: [], baseUrl: 'http://localhost/' })).rejects.toThrow(
+    await expect(openTrainingText(source, { files: [], baseUrl: 'http://localhost/' })).rejects.toThrow(
       /There is no text among the files/,
     );
-    const drawn = openJobText({ job: 'gpt', data: { kind: 'synthetic' } }, { baseUrl: 'http://localhost/' });
+    const drawn = openTrainingText({ job: 'gpt', data: { kind: 'synthetic' } }, { baseUrl: 'http://localhost/' });
     await expect(drawn).rejects.toThrow(UsageError);
   });
 
@@ -232,7 +234,7 @@ describe('the training text', () => {
     const document = new File([start, base], 'a.txt');
     await expect(read(textOfFiles([document]))).rejects.toThrow(`a.txt is ${format}, not plain text. Export its text`);
     const files = [new File([start, base], 'a.doc'), new File([base], 'b.txt')];
-    const text = await openJobText({ job: 'gpt', data: { kind: 'files' } }, { files, baseUrl: '' });
+    const text = await openTrainingText({ job: 'gpt', data: { kind: 'files' } }, { files, baseUrl: '' });
     expect(await read(text)).toBe(base);
     expect(text.notes).toEqual([{ kind: 'files-ignored', count: 1, name: '', example: 'a.doc' }]);
   });
@@ -253,14 +255,14 @@ describe('the training text', () => {
       new File([base], 'texts/.old/a.txt'),
       new File([Uint8Array.of(0x89, 80, 78, 71, 13, 10, 26, 10, 0, 0)], 'texts/cover.png'),
     ];
-    const text = await openJobText({ job: 'gpt', data: { kind: 'files' } }, { files, baseUrl: '' });
+    const text = await openTrainingText({ job: 'gpt', data: { kind: 'files' } }, { files, baseUrl: '' });
     expect(await read(text)).toBe(`${base}\n${base}`);
     expect(text.notes).toEqual([
       { kind: 'files-ignored', count: 2, name: 'texts', example: 'texts/.DS_Store' },
       { kind: 'folder-hidden', count: 1, name: 'texts/.old', example: 'texts/.old/a.txt' },
     ]);
     const damaged = [...files, new File([Uint8Array.of(65, 0, 0, 1)], 'texts/c.txt')];
-    const other = await openJobText({ job: 'gpt', data: { kind: 'files' } }, { files: damaged, baseUrl: '' });
+    const other = await openTrainingText({ job: 'gpt', data: { kind: 'files' } }, { files: damaged, baseUrl: '' });
     await expect(read(other)).rejects.toThrow('texts/c.txt is not text: byte 1 is 0.');
   });
 

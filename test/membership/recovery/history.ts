@@ -2,7 +2,7 @@
  * Training states of the recovery schedules. Histories take the place of parameters and gradients.
  */
 import type { StepAssignment } from '../../../src/engine/training/data/sampleAssigner.ts';
-import type { CursorPosition } from '../../../src/parallel/data/cursor.ts';
+import type { DataCursorPosition } from '../../../src/parallel/data/cursor.ts';
 import { Violation } from '../violation.ts';
 import type { Tab } from './tab.ts';
 
@@ -38,7 +38,7 @@ export interface HistoryOwner {
   checkLearned(learned: readonly number[], tabs: number, sum: Sum): void;
 }
 
-export function numberOf({ epoch, offset, parts = 0 }: CursorPosition): number {
+export function numberOf({ epoch, offset, parts = 0 }: DataCursorPosition): number {
   return (epoch * 4096 + offset) * 4096 + parts;
 }
 

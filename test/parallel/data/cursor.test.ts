@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { equalPartOfWindow, GlobalCursor, type CursorPosition } from '../../../src/parallel/data/cursor.ts';
+import { equalPartOfWindow, GlobalCursor, type DataCursorPosition } from '../../../src/parallel/data/cursor.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 
 function upTo(n: number): number[] {
@@ -38,7 +38,7 @@ describe('the global cursor', () => {
       fc.property(size, fc.array(world, { minLength: 300, maxLength: 300 }), (datasetSize, worlds) => {
         const cursor = new GlobalCursor({ datasetSize, seed: 4 });
         const seen: number[] = [];
-        let position: CursorPosition = { epoch: 0, offset: 0 };
+        let position: DataCursorPosition = { epoch: 0, offset: 0 };
         for (let step = 0; position.epoch === 0; step++) {
           const worldSize = worlds[step]!;
           const window = cursor.windowAt(position, worldSize * 3);
@@ -70,7 +70,7 @@ describe('the global cursor', () => {
 
   test('has windows that depend only on position and size', () => {
     const cursor = new GlobalCursor({ datasetSize: 50, seed: 8 });
-    let position: CursorPosition = { epoch: 0, offset: 0 };
+    let position: DataCursorPosition = { epoch: 0, offset: 0 };
     for (let step = 0; step < 12; step++) {
       const window = cursor.windowAt(position, 16);
       expect(window).toEqual(new GlobalCursor({ datasetSize: 50, seed: 8 }).windowAt(position, 16));

@@ -1,10 +1,10 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { CursorPosition } from '../../../src/parallel/data/cursor.ts';
+import type { DataCursorPosition } from '../../../src/parallel/data/cursor.ts';
 import { ShardCursor } from '../../../src/parallel/data/shardCursor.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 
-const START: CursorPosition = { epoch: 0, offset: 0 };
+const START: DataCursorPosition = { epoch: 0, offset: 0 };
 const size = fc.integer({ min: 1, max: 200 });
 const batch = fc.integer({ min: 1, max: 40 });
 

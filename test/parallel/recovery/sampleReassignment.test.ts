@@ -2,13 +2,13 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   assignSamples,
-  type StepWindow,
+  type AssignedWindow,
   type RetainedGradient,
 } from '../../../src/parallel/recovery/sampleReassignment.ts';
 
-const fresh: StepWindow = { epoch: 1, offset: 20, size: 7, assignedIn: 5 };
-const old: StepWindow = { epoch: 1, offset: 20, size: 9, assignedIn: 3 };
-const retained = (window: StepWindow, ...positions: number[]): RetainedGradient => ({
+const fresh: AssignedWindow = { epoch: 1, offset: 20, size: 7, assignedIn: 5 };
+const old: AssignedWindow = { epoch: 1, offset: 20, size: 9, assignedIn: 3 };
+const retained = (window: AssignedWindow, ...positions: number[]): RetainedGradient => ({
   window,
   positions: Uint32Array.from(positions),
 });

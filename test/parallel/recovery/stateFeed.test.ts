@@ -9,7 +9,7 @@ import {
 import {
   nextNewcomerMove,
   StateFeed,
-  type FedReplica,
+  type StateFeedReplica,
   type NewcomerLag,
   type StateWithProgress,
   type StepUpdate,
@@ -29,7 +29,7 @@ const SIZE = 100_000;
 const STATE_BYTES = 12 * SIZE;
 
 /** A rank whose step k adds k to each value. */
-class Rank implements FedReplica<null> {
+class Rank implements StateFeedReplica<null> {
   readonly stateBytes = STATE_BYTES;
   values = new Float32Array(3 * SIZE);
   now: TrainingProgress = initialTrainingProgress();

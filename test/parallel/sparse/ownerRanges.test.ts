@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { meanByOwners, sparseSentShare } from '../../../src/parallel/sparse/ownerRanges.ts';
 import { medianNormClippingFactors } from '../../../src/parallel/sparse/normClipping.ts';
-import { SPARSE_PAYLOAD_SHARE } from '../../../src/parallel/sparse/sparsePayload.ts';
+import { SPARSE_PAYLOAD_SIZE_RATIO } from '../../../src/parallel/sparse/sparsePayload.ts';
 import { SparseOuterMean } from '../../../src/parallel/strategies/sparseMean.ts';
 import { decodeLargestEntries, encodeLargestEntries } from '../../../src/parallel/sparse/sparsePayload.ts';
 import { l2NormOf } from '../../../src/parallel/sparse/vectors.ts';
@@ -74,7 +74,7 @@ describe('owners of ranges', () => {
       await new SparseOuterMean(size).average(group, values, 0, 1 / worldSize);
       return { bytes: group.bytesSent, norm: Math.hypot(...values.subarray(0, 4096)) };
     });
-    const gathered = (worldSize - 1) * SPARSE_PAYLOAD_SHARE * size * 4;
+    const gathered = (worldSize - 1) * SPARSE_PAYLOAD_SIZE_RATIO * size * 4;
     expect(Math.max(...sent.map(({ bytes }) => bytes))).toBeLessThan(gathered);
     expect(new Set(sent.map(({ norm }) => norm)).size).toBe(1);
   });

@@ -9,7 +9,7 @@ import {
   initialTrainingProgress,
   type TrainingProgress,
 } from '../../../src/parallel/recovery/progress.ts';
-import { Ddp, type DdpState } from '../../../src/parallel/strategies/index.ts';
+import { DdpStrategy, type DdpState } from '../../../src/parallel/strategies/index.ts';
 import { BucketShards } from '../../../src/parallel/ddp/bucketShards.ts';
 import { createFlatLayout } from '../../../src/parallel/flat/buckets.ts';
 import { redistributeShards, type HeldShard } from '../../../src/parallel/zero/redistribution.ts';
@@ -24,7 +24,7 @@ const alone = (): ProcessGroup =>
   new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 0, links: new Map() }));
 
 interface Member {
-  strategy: Ddp;
+  strategy: DdpStrategy;
   progress: TrainingProgress;
   notes: string[];
   dispose(): void;
@@ -33,7 +33,7 @@ interface Member {
 async function createMember(shardOptimizer: boolean, optimizer: OptimizerName): Promise<Member> {
   const model = mlp(1, { units: 9 });
   const notes: string[] = [];
-  const strategy = await Ddp.create({
+  const strategy = await DdpStrategy.create({
     ...{
       model,
       group: alone(),

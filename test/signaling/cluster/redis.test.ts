@@ -6,7 +6,7 @@ import type { ServerOptions, ServerReply } from '../../../bench/signaling/server
 import { startSignaling, type SignalingOptions, type SignalingServer } from '../../../signaling/index.ts';
 import { Credentials } from '../../../signaling/credentials.ts';
 import { PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
-import type { RosterEntry, ReconnectState } from '../../../src/protocol/room.ts';
+import type { RosterEntry, ReconnectReport } from '../../../src/protocol/room.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import { errorMessageOf } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';
@@ -60,7 +60,7 @@ async function train(tabs: readonly TestMember[], worldSize = tabs.length) {
 }
 
 /** Returns the reconnect state of a rank that trains. */
-function stateOf(generation: number, ring: RosterEntry[]): ReconnectState {
+function stateOf(generation: number, ring: RosterEntry[]): ReconnectReport {
   return {
     settings: { job: DEFAULT_JOB, startAt: null, nodes: NODES, isLocked: false, isPausedByHost: false },
     run: 1,
@@ -74,7 +74,7 @@ async function reconnect(
   server: Pick<SignalingServer, 'url'>,
   room: string,
   { id, token }: Pick<Joined, 'id' | 'token'>,
-  reconnectState: ReconnectState,
+  reconnectState: ReconnectReport,
 ): Promise<TestMember> {
   const tab = member(server);
   await tab.send({

@@ -5,7 +5,7 @@ import { encodeMessage, parseMessage, type Letter } from '../../../signaling/clu
 import { PeerProcess, PROCESS_WINDOW_BYTES } from '../../../signaling/cluster/peerProcess.ts';
 import { Credentials } from '../../../signaling/credentials.ts';
 import { Hub } from '../../../signaling/hub.ts';
-import { MIN_COUNTED_MESSAGE_BYTES } from '../../../src/protocol/serverLink.ts';
+import { MIN_CHARGED_MESSAGE_BYTES } from '../../../src/protocol/serverLink.ts';
 import { ServerLinks } from '../../../signaling/links/serverLinks.ts';
 import { SharedRate } from '../../../signaling/links/sharedRate.ts';
 import { DEFAULT_LIMITS, type Limits } from '../../../signaling/limits.ts';
@@ -252,7 +252,7 @@ describe('frames on their way to the other process', () => {
   test('are limited by the memory that they cost, if they are short', async () => {
     const { p, a } = await world('cdef');
     for (const one of a) flood(one, Buffer.from('x'));
-    expect(p.framesSent).toBe(PROCESS_WINDOW_BYTES / MIN_COUNTED_MESSAGE_BYTES);
+    expect(p.framesSent).toBe(PROCESS_WINDOW_BYTES / MIN_CHARGED_MESSAGE_BYTES);
   });
 
   test('are delivered before the reason for which their source has closed', async () => {

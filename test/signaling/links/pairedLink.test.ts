@@ -7,7 +7,7 @@ import { PairedLink, type LinkContext } from '../../../signaling/links/pairedLin
 import { SharedRate } from '../../../signaling/links/sharedRate.ts';
 import { DEFAULT_LIMITS, type Limits } from '../../../signaling/limits.ts';
 import { Metrics } from '../../../signaling/monitoring/metrics.ts';
-import { MIN_COUNTED_MESSAGE_BYTES } from '../../../src/protocol/serverLink.ts';
+import { MIN_CHARGED_MESSAGE_BYTES } from '../../../src/protocol/serverLink.ts';
 import { ManualClock } from '../../manualClock.ts';
 import { FakeSocket } from '../fakeSocket.ts';
 
@@ -100,7 +100,7 @@ describe('a target that does not read', () => {
   test('gets only a limited number of short messages, because each costs memory', () => {
     const { a, b } = link();
     b.isReading = false;
-    expect(flood(a, Buffer.from('x'))).toBe(MIB / MIN_COUNTED_MESSAGE_BYTES);
+    expect(flood(a, Buffer.from('x'))).toBe(MIB / MIN_CHARGED_MESSAGE_BYTES);
   });
 
   test('makes its source wait while any message waits, if all links hold much', () => {

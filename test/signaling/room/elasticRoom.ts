@@ -1,6 +1,6 @@
 /** Events and states of elastic rooms for tests of the room's state machine. */
 import { restore, type RoomEvent, type RoomOptions } from '../../../signaling/room/index.ts';
-import { roomSettingsOf, type ReconnectState } from '../../../src/protocol/room.ts';
+import { roomSettingsOf, type ReconnectReport } from '../../../src/protocol/room.ts';
 import { Play } from './play.ts';
 
 /** Options of a room whose ranks may join and leave during a run. */
@@ -14,7 +14,7 @@ export const missed = (member: string): RoomEvent => ({ type: 'missed', member }
  * Returns the event that a member reconnects. It reports the state of `play`, with the changes in
  * `reconnectState`.
  */
-export const back = (play: Play, member: string, reconnectState: Partial<ReconnectState> = {}): RoomEvent => {
+export const back = (play: Play, member: string, reconnectState: Partial<ReconnectReport> = {}): RoomEvent => {
   const { run, generation } = play.state;
   const settings = roomSettingsOf(play.state);
   return {
@@ -47,7 +47,7 @@ export function restored(before: Play, ...returns: RoomEvent[]): Play {
   return play.do(...returns);
 }
 
-export const active = (play: Play, isSteady = true): ReconnectState['active'] => {
+export const active = (play: Play, isSteady = true): ReconnectReport['active'] => {
   return { generation: play.state.generation, ring: [...play.state.ring], isSteady };
 };
 

@@ -27,7 +27,7 @@ import { PlanPlayerByTick } from './PlanPlayerByTick.tsx';
 import { PipelineTimingPanel } from './PipelineTimingPanel.tsx';
 import { YourTurn } from './YourTurn.tsx';
 import { PipelinePlanGrid } from './PipelinePlanGrid.tsx';
-import { Legend } from './Legend.tsx';
+import { PipelineLessonLegend } from './PipelineLessonLegend.tsx';
 import { PIPELINE_LESSON_PAGES, type PipelineLessonPageId } from './pages.ts';
 
 const GPT2 = GPT_PRESETS.gpt2.model;
@@ -119,7 +119,7 @@ function Bubble({ size }: { size: LessonPipelineSize }) {
   const { stages, microBatches } = size;
   return (
     <section class="pipeline-part" aria-label={bubble.title}>
-      <Legend />
+      <PipelineLessonLegend />
       <PipelinePlanGrid caption={schedules.gpipe} plan={plan} columns={plan.ticks} hasKept={false} chooses={null} />
       <dl class="bubble-sums" aria-live="polite">
         <div>

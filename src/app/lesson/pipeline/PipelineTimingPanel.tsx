@@ -8,7 +8,7 @@ import { RankMark } from '../../components/RankMark.tsx';
 import { formatPercent } from '../../locales/format.ts';
 import { uiMessages } from '../../locales/index.ts';
 import { bubbleShare, endOfLastPass, lessonPipelinePlan, waitingTimeShare, type LessonPipelineSize } from './board.ts';
-import { Legend } from './Legend.tsx';
+import { PipelineLessonLegend } from './PipelineLessonLegend.tsx';
 
 /** Duration of each kind of pass. The unit is the duration of a forward pass. */
 const DURATIONS = { forward: 1, backward: 2 } as const;
@@ -44,7 +44,7 @@ export function PipelineTimingPanel({ size }: { size: LessonPipelineSize }) {
           onInput={(event) => (time.value = event.currentTarget.valueAsNumber)}
         />
       </label>
-      <Legend />
+      <PipelineLessonLegend />
       <ul class="plain pipeline-lanes">
         {lanes.map((own, stage) => (
           <li key={stage}>

@@ -5,7 +5,7 @@ import { formatPercent } from '../../locales/format.ts';
 import { uiMessages } from '../../locales/index.ts';
 import { PipelinePlanGrid } from './PipelinePlanGrid.tsx';
 import { passAtTick, pipelinePlanUntil, countPlanSquares, type PipelineScheduleName } from './board.ts';
-import { Legend } from './Legend.tsx';
+import { PipelineLessonLegend } from './PipelineLessonLegend.tsx';
 
 export function PlanPlayerByTick({ plans }: { plans: Partial<Record<PipelineScheduleName, PipelinePlan>> }) {
   const { pipelineLesson } = uiMessages.value;
@@ -28,7 +28,7 @@ export function PlanPlayerByTick({ plans }: { plans: Partial<Record<PipelineSche
           {ticks.again}
         </button>
       </div>
-      <Legend />
+      <PipelineLessonLegend />
       {shown.map(([schedule, plan]) => {
         const soFar = pipelinePlanUntil(plan, Math.min(now, plan.ticks));
         return (

@@ -7,7 +7,7 @@ import { useSignal } from '@preact/signals';
 import { uiMessages } from '../../locales/index.ts';
 import { PipelinePlanGrid } from './PipelinePlanGrid.tsx';
 import { keptActivationsByStage, lessonPipelinePlan, type LessonPipelineSize } from './board.ts';
-import { Legend } from './Legend.tsx';
+import { PipelineLessonLegend } from './PipelineLessonLegend.tsx';
 import {
   nextPassOf1F1B,
   applyYourTurnChoice,
@@ -61,7 +61,7 @@ export function YourTurn({ size }: { size: LessonPipelineSize }) {
         </div>
       )}
       <VerdictText turn={turn.value} />
-      <Legend />
+      <PipelineLessonLegend />
       <PipelinePlanGrid
         caption={schedules['1f1b']}
         plan={plan}

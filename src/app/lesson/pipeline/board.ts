@@ -46,7 +46,7 @@ export function countComputedPasses({ passes }: PipelinePlan): ComputedPassCount
   return { forward: count('forward'), backward: count('backward') };
 }
 
-export interface KeptActivations {
+export interface KeptMicroBatches {
   /** Micro-batches whose activations the stage keeps after the last tick. */
   now: number[];
   /** The largest number of micro-batches that the stage has kept at the same time. */
@@ -54,7 +54,7 @@ export interface KeptActivations {
 }
 
 /** Returns the micro-batches whose activations each stage keeps until their backward pass. */
-export function keptActivationsByStage({ passes }: PipelinePlan): KeptActivations[] {
+export function keptActivationsByStage({ passes }: PipelinePlan): KeptMicroBatches[] {
   return passes.map((own) => {
     let now: number[] = [];
     let most = 0;

@@ -1,6 +1,6 @@
 import { formatBytes, formatClockDuration, formatCount, formatMs } from '../format.ts';
 import type { AugmentName } from '../../../spec/names.ts';
-import { type DataNote, describeFirstNotes, quotedField, totalNoteCount } from '../../../spec/preview.ts';
+import { type DataNote, describeFirstNotes, quoteFieldInSentence, totalNoteCount } from '../../../spec/preview.ts';
 import type { UiMessages } from '../en/index.ts';
 import { augmentTexts } from './job.tsx';
 
@@ -14,15 +14,15 @@ function inFolder({ name, count, example }: DataNote): string {
 }
 
 function withExampleIn({ name, count, example }: DataNote): string {
-  return `${name}（${quotedField(example)}，${formatCount(count)} 行）`;
+  return `${name}（${quoteFieldInSentence(example)}，${formatCount(count)} 行）`;
 }
 
 function inRows({ name, count, example }: DataNote): string {
-  return `${name} 中的${quotedField(example)}（${formatCount(count)} 行）`;
+  return `${name} 中的${quoteFieldInSentence(example)}（${formatCount(count)} 行）`;
 }
 
 function withExample({ name, example }: DataNote): string {
-  return example === '' ? name : `${name}（${quotedField(example)}）`;
+  return example === '' ? name : `${name}（${quoteFieldInSentence(example)}）`;
 }
 
 export const lobbyTexts: UiMessages['lobby'] = {
@@ -145,11 +145,12 @@ export const lobbyTexts: UiMessages['lobby'] = {
     firstRows: '前几行',
     notes: {
       'no-header': () => '第一行是数据，不是列名，各列按序号命名。',
-      'row-names': ([note]) => `第一行没有每行第一项（例如${quotedField(note!.example)}）的列名，所以不使用这一项。`,
+      'row-names': ([note]) =>
+        `第一行没有每行第一项（例如${quoteFieldInSentence(note!.example)}）的列名，所以不使用这一项。`,
       'rows-unlabelled': (notes) =>
         `有 ${formatCount(totalNoteCount(notes))} 行没有要预测的值，不使用：${named(
           notes,
-          ({ example, count }) => `${example === '' ? '空白' : quotedField(example)} ${formatCount(count)} 行`,
+          ({ example, count }) => `${example === '' ? '空白' : quoteFieldInSentence(example)} ${formatCount(count)} 行`,
         )}。`,
       'column-of-text': (notes) => `有 ${notes.length} 列不同的文字太多，不使用：${named(notes, withExample)}。`,
       'column-empty': (notes) =>
@@ -165,9 +166,9 @@ export const lobbyTexts: UiMessages['lobby'] = {
       'unit-missing': (notes) => `没有单位的值与有单位的值同样读取：${named(notes, withExampleIn)}。`,
       notation: (notes) => `以下数值改写后读取：${named(notes, withExample)}。`,
       'class-above': (notes) =>
-        `图片的类别是 ${named(notes, ({ name, example }) => `${quotedField(name)} 的上一级文件夹名（如 ${example}）`)}。`,
+        `图片的类别是 ${named(notes, ({ name, example }) => `${quoteFieldInSentence(name)} 的上一级文件夹名（如 ${example}）`)}。`,
       'folders-merged': (notes) =>
-        `同名的文件夹合为一个类别：${named(notes, ({ name, count, example }) => `${quotedField(name)}（${formatCount(count)} 个文件夹，如 ${example}）`)}。`,
+        `同名的文件夹合为一个类别：${named(notes, ({ name, count, example }) => `${quoteFieldInSentence(name)}（${formatCount(count)} 个文件夹，如 ${example}）`)}。`,
       'files-ignored': (notes) =>
         `${formatCount(totalNoteCount(notes))} 个文件不是本任务读取的类型，不使用：${named(notes, inFolder)}。`,
       'folder-hidden': (notes) =>
@@ -182,10 +183,10 @@ export const lobbyTexts: UiMessages['lobby'] = {
           ({ name, count }) => `${name === '' ? '文件夹之外' : `${name} 中`}的 ${count} 张图片`,
         )}。`,
       'class-not-held-out': (notes) =>
-        `有 ${notes.length} 个类别没有留作测试的样本，不评估：${named(notes, ({ name, count }) => `${quotedField(name)}（${formatCount(count)} 个样本）`)}。`,
+        `有 ${notes.length} 个类别没有留作测试的样本，不评估：${named(notes, ({ name, count }) => `${quoteFieldInSentence(name)}（${formatCount(count)} 个样本）`)}。`,
       augmented: (notes) =>
         `训练图片在每一轮中都会随机改变：${named(notes, ({ name }) => augmentTexts[name as AugmentName])}。页面的预览中是例子。留作测试的图片不变。`,
-      'sheets-left-out': ([note]) => `只读取工作表 ${quotedField(note!.name)}，不读取：${note!.example}。`,
+      'sheets-left-out': ([note]) => `只读取工作表 ${quoteFieldInSentence(note!.name)}，不读取：${note!.example}。`,
       'utf-16': (notes) => `${totalNoteCount(notes)} 个文本按 UTF-16 读取：${named(notes, ({ example }) => example)}。`,
       markup: (notes) =>
         `${totalNoteCount(notes)} 个文本是 HTML 或 XML，模型也会学习其中的标签：${named(notes, ({ example }) => example)}。如不需要，请导出纯文本。`,

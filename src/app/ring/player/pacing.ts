@@ -6,7 +6,7 @@
 import { clamp } from '../../../util/clamp.ts';
 
 /** Times of the played steps, in any unit. */
-export interface StepTimeline {
+export interface PlayedStepTimes {
   duration: number;
   /** The times at which the transfers of each step leave, and at which all have arrived. */
   leaves: readonly number[];
@@ -25,7 +25,7 @@ export interface PlaybackPacing {
   stretched: boolean;
   /** The end of each step, as a position between 0 and 1. */
   ends: number[];
-  timeline: StepTimeline;
+  timeline: PlayedStepTimes;
 }
 
 /**
@@ -42,7 +42,7 @@ const LONGEST_ROUND_MS = 20_000;
 /** The shortest time to play a step, as a share of the average step. */
 const LEAST_SHARE = 0.5;
 
-export function planPlaybackPacing(timeline: StepTimeline): PlaybackPacing {
+export function planPlaybackPacing(timeline: PlayedStepTimes): PlaybackPacing {
   const { arrives, duration } = timeline;
   const steps = Math.max(1, arrives.length);
   const round = clamp(STEP_MS * steps, SHORTEST_ROUND_MS, LONGEST_ROUND_MS);
@@ -77,7 +77,7 @@ export function traceTimeAt({ ends, timeline }: PlaybackPacing, position: number
  * Returns the position (0 to 1) after `steps` steps. With `steps` = 2.5, two steps and half of the
  * third are done.
  */
-export function playbackPositionAfter({ ends }: PlaybackPacing, steps: number): number {
+export function playbackPositionAfterSteps({ ends }: PlaybackPacing, steps: number): number {
   const whole = clamp(Math.floor(steps), 0, ends.length);
   const start = ends[whole - 1] ?? 0;
   return start + ((ends[whole] ?? start) - start) * (steps - whole);
@@ -85,7 +85,7 @@ export function playbackPositionAfter({ ends }: PlaybackPacing, steps: number): 
 
 /**
  * Returns the number of steps that are done at `position`, including a fraction of the current
- * step. This is the inverse of {@link playbackPositionAfter}.
+ * step. This is the inverse of {@link playbackPositionAfterSteps}.
  */
 export function stepsDoneAtPosition({ ends }: PlaybackPacing, position: number): number {
   const step = ends.findIndex((end) => position < end);
@@ -120,7 +120,7 @@ export function nextStopPosition(pacing: PlaybackPacing, position: number, direc
  * Returns the position to show to users who prefer reduced motion. It is the middle of the flight
  * in the current step, so the picture jumps once in each step. At the ends, it is 0 or 1.
  */
-export function snappedPosition(pacing: PlaybackPacing, position: number): number {
+export function reducedMotionPosition(pacing: PlaybackPacing, position: number): number {
   if (position >= 1) return 1;
   const step = pacing.ends.findIndex((end) => end > position);
   return position <= 0 || step < 0 ? 0 : stops(pacing)[step + 1]!;

@@ -7,12 +7,12 @@ import { batch, computed, effect, signal, type ReadonlySignal, type Signal } fro
 import {
   nextStopPosition,
   planPlaybackPacing,
-  playbackPositionAfter,
-  snappedPosition,
+  playbackPositionAfterSteps,
+  reducedMotionPosition,
   stepsDoneAtPosition,
   traceTimeAt,
   type PlaybackPacing,
-  type StepTimeline,
+  type PlayedStepTimes,
 } from './pacing.ts';
 
 export interface Playback {
@@ -68,11 +68,11 @@ export interface PlayerOptions {
 }
 
 /** The rounds that are played. */
-export interface PlayedRounds<Round> {
+export interface PlaybackRounds<Round> {
   /** The round on the screen; `null` before the first round. */
   round: Signal<Round | null>;
   /** Times of the steps of the round on the screen. */
-  timeline: ReadonlySignal<StepTimeline | null>;
+  timeline: ReadonlySignal<PlayedStepTimes | null>;
   /** Whether round `a` is a newer version of round `b`. If so, `a` replaces `b` immediately. */
   isSameRound: (a: Round, b: Round) => boolean;
   /**
@@ -90,7 +90,7 @@ export interface PlayedRounds<Round> {
  */
 export function createPlayback<Round>(
   newest: ReadonlySignal<Round | null>,
-  { round, timeline, isSameRound, isSamePlan, onstale }: PlayedRounds<Round>,
+  { round, timeline, isSameRound, isSamePlan, onstale }: PlaybackRounds<Round>,
   options: PlayerOptions,
 ): Playback {
   const playing = signal(false);
@@ -104,7 +104,7 @@ export function createPlayback<Round>(
   const position = computed(() => {
     const running = clamp(place.value, 0, 1);
     if (pacing.value === null) return 0;
-    return playing.value && options.reducedMotion.value ? snappedPosition(pacing.value, running) : running;
+    return playing.value && options.reducedMotion.value ? reducedMotionPosition(pacing.value, running) : running;
   });
   const time = computed(() => (pacing.value === null ? 0 : traceTimeAt(pacing.value, position.value)));
 
@@ -124,7 +124,7 @@ export function createPlayback<Round>(
     const pace = pacing.peek();
     if (pace === null) return;
     const next = place.peek() + passed / pace.duration;
-    const end = goal === null ? 1 + HOLD_AFTER_MS / pace.duration : playbackPositionAfter(pace, goal);
+    const end = goal === null ? 1 + HOLD_AFTER_MS / pace.duration : playbackPositionAfterSteps(pace, goal);
     if (next < end) place.value = next;
     else if (goal === null) begin(newest.peek());
     else seek(end);
@@ -140,7 +140,7 @@ export function createPlayback<Round>(
       const done = stepsDoneAtPosition(pacing.peek()!, place.peek());
       const isWithin = place.peek() >= 0 && place.peek() <= 1;
       round.value = next;
-      if (isWithin) place.value = playbackPositionAfter(pacing.peek()!, done);
+      if (isWithin) place.value = playbackPositionAfterSteps(pacing.peek()!, done);
     });
   const run = (): void => {
     if (playing.peek() || round.peek() === null) return;
@@ -211,7 +211,7 @@ export function createPlayback<Round>(
     showStep: (steps) => {
       const pace = pacing.peek();
       if (pace === null) return;
-      const to = playbackPositionAfter(pace, steps);
+      const to = playbackPositionAfterSteps(pace, steps);
       const isJump = options.reducedMotion.peek() || position.peek() >= to;
       rest();
       if (isJump) seek(to);

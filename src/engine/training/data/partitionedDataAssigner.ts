@@ -1,6 +1,6 @@
 /** Assigns samples if every rank has samples of its own. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
-import type { CursorPosition } from '../../../parallel/data/cursor.ts';
+import type { DataCursorPosition } from '../../../parallel/data/cursor.ts';
 import { ShardCursor } from '../../../parallel/data/shardCursor.ts';
 import {
   upcomingSamples,
@@ -25,12 +25,12 @@ export class PartitionedDataAssigner implements SampleAssigner {
     this.#cursor = this.#cursorOf(group, samples);
   }
 
-  assign(position: CursorPosition): StepAssignment {
+  assign(position: DataCursorPosition): StepAssignment {
     const { epoch, offset, size, indices, next } = this.#cursor.windowAt(position, this.#batchSize);
     return { window: { epoch, offset, size, next }, indices, passes: [this.#batchSize] };
   }
 
-  upcoming(position: CursorPosition, _: null, most: number): number[] {
+  upcoming(position: DataCursorPosition, _: null, most: number): number[] {
     return upcomingSamples(position, most, (at) => this.#cursor.windowAt(at, this.#batchSize));
   }
 
@@ -42,7 +42,7 @@ export class PartitionedDataAssigner implements SampleAssigner {
     return null;
   }
 
-  reassign(position: CursorPosition, gradient: RetainedGradientStore): StepAssignment {
+  reassign(position: DataCursorPosition, gradient: RetainedGradientStore): StepAssignment {
     gradient.drop();
     return this.assign(position);
   }
@@ -51,7 +51,7 @@ export class PartitionedDataAssigner implements SampleAssigner {
     return Math.ceil(this.#cursor.datasetSize / this.#cursor.partsOf(this.#batchSize));
   }
 
-  stepsLeft(position: CursorPosition, epochs: number): number {
+  stepsLeft(position: DataCursorPosition, epochs: number): number {
     return this.#cursor.stepsLeft(position, epochs, this.#batchSize);
   }
 

@@ -6,7 +6,7 @@ import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import {
   equalPartOfWindow,
   GlobalCursor,
-  type CursorPosition,
+  type DataCursorPosition,
   type SampleWindow,
 } from '../../../parallel/data/cursor.ts';
 import { windowPartOfRank, passSizesFor } from '../../../parallel/data/workShares.ts';
@@ -47,7 +47,7 @@ export class ReplicatedDataAssigner implements SampleAssigner {
     this.#group = group;
   }
 
-  assign(position: CursorPosition, shares: readonly number[] | null): StepAssignment {
+  assign(position: DataCursorPosition, shares: readonly number[] | null): StepAssignment {
     const window = this.#cursor.windowAt(position, this.stepSamples);
     const positions = this.#shareOf(Uint32Array.from(window.indices.keys()), shares);
     return this.#assignmentOf(
@@ -56,7 +56,7 @@ export class ReplicatedDataAssigner implements SampleAssigner {
     );
   }
 
-  upcoming(position: CursorPosition, shares: readonly number[] | null, most: number): number[] {
+  upcoming(position: DataCursorPosition, shares: readonly number[] | null, most: number): number[] {
     return upcomingSamples(position, most, (at) => {
       const { indices, next } = this.#cursor.windowAt(at, this.stepSamples);
       return { indices: this.#shareOf(indices, shares), next };
@@ -82,7 +82,7 @@ export class ReplicatedDataAssigner implements SampleAssigner {
   }
 
   reassign(
-    position: CursorPosition,
+    position: DataCursorPosition,
     gradient: RetainedGradientStore,
     retainedGradients: readonly (RetainedGradient | null)[],
   ): StepAssignment {
@@ -103,7 +103,7 @@ export class ReplicatedDataAssigner implements SampleAssigner {
     );
   }
 
-  stepsLeft(position: CursorPosition, epochs: number): number {
+  stepsLeft(position: DataCursorPosition, epochs: number): number {
     return this.#cursor.stepsLeft(position, epochs, this.stepSamples);
   }
 

@@ -1,6 +1,6 @@
 /** Interfaces for a rank's part of the next step, and for assigning it. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
-import type { CursorPosition } from '../../../parallel/data/cursor.ts';
+import type { DataCursorPosition } from '../../../parallel/data/cursor.ts';
 import type { RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
 import type { ElasticStrategy } from '../../../parallel/strategies/index.ts';
 
@@ -9,7 +9,7 @@ export interface StepAssignment {
    * The part of the epoch that all ranks compute together in this step: its offset in the epoch,
    * its number of samples, and the position where the next step begins.
    */
-  window: { epoch: number; offset: number; size: number; next: CursorPosition };
+  window: { epoch: number; offset: number; size: number; next: DataCursorPosition };
   /**
    * The samples of this rank. Samples whose gradient the rank retains come first, followed by
    * samples that it has to compute.
@@ -41,13 +41,13 @@ export interface SampleAssigner {
    *
    * @param shares the ranks' shares (see `workShares.ts`); `null` if they are equal.
    */
-  assign(position: CursorPosition, shares: readonly number[] | null): StepAssignment;
+  assign(position: DataCursorPosition, shares: readonly number[] | null): StepAssignment;
   /**
    * Returns the samples that this rank will probably compute in the steps from `position` on, in
    * their order, at most `most`. If ranks join or leave or shares change, this rank computes other
    * samples.
    */
-  upcoming(position: CursorPosition, shares: readonly number[] | null, most: number): number[];
+  upcoming(position: DataCursorPosition, shares: readonly number[] | null, most: number): number[];
   /**
    * Returns the gradient that this rank retains of the latest assigned step. Returns `null` if that
    * step was applied or no gradient is retained.
@@ -59,21 +59,21 @@ export interface SampleAssigner {
    * retained gradient, the gradient is dropped.
    */
   reassign(
-    position: CursorPosition,
+    position: DataCursorPosition,
     gradient: RetainedGradientStore,
     retainedGradients: readonly (RetainedGradient | null)[],
   ): StepAssignment;
   /** The number of samples of all ranks together in a step that does not end an epoch. */
   readonly stepSamples: number;
   /** Returns the number of steps from `position` to the end of the given number of epochs. */
-  stepsLeft(position: CursorPosition, epochs: number): number;
+  stepsLeft(position: DataCursorPosition, epochs: number): number;
 }
 
 /** Returns the samples of the windows from `position` on, at most `most`. */
 export function upcomingSamples(
-  position: CursorPosition,
+  position: DataCursorPosition,
   most: number,
-  windowAt: (position: CursorPosition) => { indices: Uint32Array; next: CursorPosition },
+  windowAt: (position: DataCursorPosition) => { indices: Uint32Array; next: DataCursorPosition },
 ): number[] {
   const samples: number[] = [];
   // A window of a small data set may have no samples of this rank.

@@ -4,7 +4,7 @@
  */
 import { findLearningRate, hasLossExploded } from '../../../optim/rangeTest.ts';
 import type { RunLimits } from '../../../parallel/recovery/progress.ts';
-import { Ddp } from '../../../parallel/strategies/index.ts';
+import { DdpStrategy } from '../../../parallel/strategies/index.ts';
 import type { RunResult } from '../../../protocol/runResult.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { RunState } from '../../storage/runState.ts';
@@ -12,18 +12,18 @@ import type { RunStrategy } from '../runStrategy.ts';
 
 export class RangeTest {
   readonly #maxSteps: number;
-  readonly #strategy: Ddp;
+  readonly #strategy: DdpStrategy;
   /** The state before the first step; `null` on ranks that joined later. */
   #untrained: RunState['replica'] | null = null;
 
-  private constructor(maxSteps: number, strategy: Ddp) {
+  private constructor(maxSteps: number, strategy: DdpStrategy) {
     this.#maxSteps = maxSteps;
     this.#strategy = strategy;
   }
 
   /** Creates the range test of a plan. Returns `null` if the plan has none. */
   static of({ measure, maxSteps }: TrainingPlan, strategy: RunStrategy): RangeTest | null {
-    if (measure !== 'learning-rate' || !(strategy instanceof Ddp)) return null;
+    if (measure !== 'learning-rate' || !(strategy instanceof DdpStrategy)) return null;
     return new RangeTest(maxSteps!, strategy);
   }
 

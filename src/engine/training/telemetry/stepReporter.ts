@@ -5,7 +5,7 @@ import type { EngineEvent } from '../../../protocol/events.ts';
 import type { CodecChoice } from '../../../protocol/runResult.ts';
 import type { StepCommandCounts, StepTimes } from '../../../protocol/stepTrace.ts';
 import type { RunAlgorithm } from '../../../spec/algorithms.ts';
-import { pipelineSegmentCount } from '../../../telemetry/stepLane.ts';
+import { pipelineStepSegmentCount } from '../../../telemetry/stepLane.ts';
 import type { Clock } from '../../../util/clock.ts';
 import type { RankStep, RankStepOutcome } from '../rankStep.ts';
 import { StepTelemetry } from './stepTelemetry.ts';
@@ -50,7 +50,7 @@ export class StepReporter {
   /** Enters a world, in which no codec is chosen yet. */
   async enter(group: ProcessGroup): Promise<void> {
     const { passes, progress, samples, strategy } = this.#rank;
-    this.telemetry.enter(group, passes ? pipelineSegmentCount(passes) : undefined);
+    this.telemetry.enter(group, passes ? pipelineStepSegmentCount(passes) : undefined);
     this.#choice = null;
     this.#algorithm = null;
     const { size, gradientBytes, bucketBytes } = strategy;

@@ -2,7 +2,7 @@
 import {
   addProductCode,
   declareSumsCode,
-  codeForEachChunk,
+  repeatCodeForChunks,
   ATTENTION_KEY_ROWS,
   multiplyRowsCode,
   attentionPrologueCode,
@@ -47,7 +47,7 @@ fn main() {
   for (var other = 0u; other <= tile; other++) {
     ${onlineSoftmax(tiles)}
     storeScores(row, column, s);
-    ${codeForEachChunk(
+    ${repeatCodeForChunks(
       tiles.chunks,
       (chunk) => `
     for (var i = 0u; i < 4u; i++) { y${chunk}[i] *= shrink[i]; }`,

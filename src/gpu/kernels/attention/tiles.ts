@@ -209,7 +209,7 @@ export function multiplyRowsCode(
  * `name1`, ..., one for each chunk.
  */
 export function addProductCode(name: string, matrix: TiledRows, first: string, { chunks }: AttentionTiles): string {
-  return codeForEachChunk(
+  return repeatCodeForChunks(
     chunks,
     (chunk) => `
   workgroupBarrier();
@@ -221,7 +221,7 @@ export function addProductCode(name: string, matrix: TiledRows, first: string, {
 
 /** Returns code that declares the accumulators `name0`, `name1`, ... */
 export function declareSumsCode(name: string, { chunks }: AttentionTiles): string {
-  return codeForEachChunk(chunks, (chunk) => `var ${name}${chunk} = mat4x4<f32>();\n`);
+  return repeatCodeForChunks(chunks, (chunk) => `var ${name}${chunk} = mat4x4<f32>();\n`);
 }
 
 /**
@@ -235,7 +235,7 @@ export function storeRowsCode(
   factor: string,
   { chunks }: AttentionTiles,
 ): string {
-  return codeForEachChunk(
+  return repeatCodeForChunks(
     chunks,
     (chunk) => `
   if (column < CHUNK && ${chunk}u * CHUNK + column < DEPTH4) {
@@ -248,6 +248,6 @@ export function storeRowsCode(
   );
 }
 
-export function codeForEachChunk(chunks: number, code: (chunk: number) => string): string {
+export function repeatCodeForChunks(chunks: number, code: (chunk: number) => string): string {
   return Array.from({ length: chunks }, (_, chunk) => code(chunk)).join('');
 }

@@ -18,8 +18,8 @@ import { loadWidthOf } from '../rows.ts';
 import {
   channelReaderCode,
   imagePatchCode,
-  patchSizeOf,
-  patchCountOf,
+  convolutionPatchSizeOf,
+  convolutionPatchCountOf,
   convolutionTileColumnsFor,
   convolutionUniformsOf,
   type ConvolutionGeometry,
@@ -117,8 +117,8 @@ export function filterGradientSums(
 ): tf.TensorInfo {
   const { inShape, outShape } = geometry;
   const [, , , channels] = outShape;
-  const patchSize = patchSizeOf(geometry);
-  const positions = patchCountOf(geometry);
+  const patchSize = convolutionPatchSizeOf(geometry);
+  const positions = convolutionPatchCountOf(geometry);
   const [rows, columns] = [patchSize <= 32 ? 32 : 64, convolutionTileColumnsFor(channels)];
   const tiles = Math.ceil(patchSize / rows) * Math.ceil(channels / columns);
   const wanted = Math.min(Math.ceil(WORKGROUPS / tiles), Math.ceil(positions / LEAST_POSITIONS), MOST_SPLITS);

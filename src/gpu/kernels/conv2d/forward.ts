@@ -16,8 +16,8 @@ import { loadWidthOf } from '../rows.ts';
 import {
   channelReaderCode,
   imagePatchCode,
-  patchSizeOf,
-  patchCountOf,
+  convolutionPatchSizeOf,
+  convolutionPatchCountOf,
   convolutionTileColumnsFor,
   convolutionUniformsOf,
   type ConvolutionGeometry,
@@ -126,12 +126,12 @@ export function runConvolution(
   const columns = convolutionTileColumnsFor(channels);
   const xComponents = loadWidthOf(inShape[3]);
   const components = loadWidthOf(channels);
-  const positions = patchCountOf(geometry);
+  const positions = convolutionPatchCountOf(geometry);
   const program: GpuProgram = {
     key: `conv2d${columns}_${xComponents}_${components}_${bias !== undefined}_${activation}`,
     inputs: { x: xComponents, weights: components, ...(bias && { bias: components }) },
     outputComponents: components,
-    uniforms: convolutionUniformsOf(geometry, { positions, patchSize: patchSizeOf(geometry) }),
+    uniforms: convolutionUniformsOf(geometry, { positions, patchSize: convolutionPatchSizeOf(geometry) }),
     workgroupSize: [(THREAD_ROWS * columns) / 4, 1, 1],
     dispatch: spreadWorkgroups(backend, Math.ceil(positions / TILE_ROWS) * Math.ceil(channels / columns)),
     code: () => codeOf(columns, xComponents, components, bias !== undefined, activation),

@@ -77,12 +77,12 @@ export function convolutionUniformsOf(
 }
 
 /** Number of patches, which is the number of output positions in all images. */
-export function patchCountOf({ outShape: [batch, height, width] }: ConvolutionGeometry): number {
+export function convolutionPatchCountOf({ outShape: [batch, height, width] }: ConvolutionGeometry): number {
   return batch * height * width;
 }
 
 /** Number of elements of a patch. */
-export function patchSizeOf({ filterShape: [height, width, channels] }: ConvolutionGeometry): number {
+export function convolutionPatchSizeOf({ filterShape: [height, width, channels] }: ConvolutionGeometry): number {
   return height * width * channels;
 }
 

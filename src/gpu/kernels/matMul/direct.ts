@@ -46,7 +46,7 @@ interface DirectOperand {
 }
 
 /** The function `main` of a product. It needs the functions `load_a`, `load_b` and `store`. */
-export function directMainCode(a: DirectOperand, b: DirectOperand): string {
+export function directMatMulMainCode(a: DirectOperand, b: DirectOperand): string {
   const sums = GROUPS.flatMap((group) =>
     FOUR.flatMap((i) => GROUPS.map((across) => ({ group, i, across, name: `sum${group + i}_${across}` }))),
   );

@@ -22,8 +22,8 @@ export interface MatMulTile {
  * 32 x 32 x 16. They run on GPUs of NVIDIA, AMD, Intel and Apple. The larger tile loads half as
  * much from memory per multiplication; the smaller tile gives four times as many workgroups.
  */
-export const LARGE_TILE: MatMulTile = { outer: 64, inner: 16, threadRows: 8, threads: 128 };
-export const SMALL_TILE: MatMulTile = { outer: 32, inner: 16, threadRows: 4, threads: 64 };
+export const LARGE_MATMUL_TILE: MatMulTile = { outer: 64, inner: 16, threadRows: 8, threads: 128 };
+export const SMALL_MATMUL_TILE: MatMulTile = { outer: 32, inner: 16, threadRows: 4, threads: 64 };
 
 /** Number of workgroups that keep most GPUs busy. */
 const BUSY = 64;
@@ -59,8 +59,9 @@ export interface MatMulPlan {
  */
 export function matMulPlanOf({ batches, rows, columns, inner }: MatMulLengths, isDirect: boolean): MatMulPlan {
   const workgroups = ({ outer }: MatMulTile): number => batches * Math.ceil(rows / outer) * Math.ceil(columns / outer);
-  const fitsLarge = rows > SMALL_TILE.outer && columns > SMALL_TILE.outer && workgroups(LARGE_TILE) >= BUSY;
-  const tile = fitsLarge ? LARGE_TILE : SMALL_TILE;
+  const fitsLarge =
+    rows > SMALL_MATMUL_TILE.outer && columns > SMALL_MATMUL_TILE.outer && workgroups(LARGE_MATMUL_TILE) >= BUSY;
+  const tile = fitsLarge ? LARGE_MATMUL_TILE : SMALL_MATMUL_TILE;
   const wanted = Math.min(MOST_PARTS, Math.floor(inner / SHORTEST_PART), Math.floor(BUSY / workgroups(tile)));
   const partLength = tile.inner * Math.ceil(inner / Math.max(1, wanted) / tile.inner);
   return { tile: isDirect ? null : tile, parts: Math.ceil(inner / partLength), partLength };

@@ -20,7 +20,7 @@ import {
   type MatMulEpilogue,
   type ElementwiseFactor,
 } from './epilogue.ts';
-import { DIRECT_TILE, directMainCode } from './direct.ts';
+import { DIRECT_TILE, directMatMulMainCode } from './direct.ts';
 import { matMulPlanOf, type MatMulLengths, type MatMulPlan, type MatMulTile } from './plan.ts';
 import { sumProductParts } from './sumProductParts.ts';
 import { tiledMainCode } from './tiled.ts';
@@ -100,7 +100,7 @@ function runPlan(
         epilogue.code(),
         isHalf ? HALF : FULL,
         tile === null
-          ? directMainCode(
+          ? directMatMulMainCode(
               { isTransposed: a.isTransposed, hasFours: left.components === 4 },
               { isTransposed: b.isTransposed, hasFours: right.components === 4 },
             )

@@ -8,8 +8,8 @@ import { simulatedTrace } from '../../../../src/app/ring/simulatedTrace.ts';
 import {
   nextStopPosition,
   planPlaybackPacing,
-  playbackPositionAfter,
-  snappedPosition,
+  playbackPositionAfterSteps,
+  reducedMotionPosition,
   stepsDoneAtPosition,
   traceTimeAt,
 } from '../../../../src/app/ring/player/pacing.ts';
@@ -71,10 +71,10 @@ describe('stepping through a round', () => {
   });
 
   test('shows only a few still pictures if the user wants less motion', () => {
-    expect(snappedPosition(LINE, 0)).toBe(0);
-    expect(snappedPosition(LINE, 0.1)).toBe(snappedPosition(LINE, 0.4));
-    expect(traceTimeAt(LINE, snappedPosition(LINE, 0.6))).toBeCloseTo(6.1);
-    expect(snappedPosition(LINE, 1)).toBe(1);
+    expect(reducedMotionPosition(LINE, 0)).toBe(0);
+    expect(reducedMotionPosition(LINE, 0.1)).toBe(reducedMotionPosition(LINE, 0.4));
+    expect(traceTimeAt(LINE, reducedMotionPosition(LINE, 0.6))).toBeCloseTo(6.1);
+    expect(reducedMotionPosition(LINE, 1)).toBe(1);
   });
 });
 
@@ -157,10 +157,10 @@ describe('the player', () => {
 
 describe('a position in a round', () => {
   test('is converted to a number of ring steps and back', () => {
-    expect([0, 1, 2].map((steps) => playbackPositionAfter(LINE, steps))).toEqual([0, LINE.ends[0], 1]);
+    expect([0, 1, 2].map((steps) => playbackPositionAfterSteps(LINE, steps))).toEqual([0, LINE.ends[0], 1]);
     fc.assert(
       fc.property(fc.double({ min: 0, max: 2, noNaN: true }), (steps) => {
-        expect(stepsDoneAtPosition(LINE, playbackPositionAfter(LINE, steps))).toBeCloseTo(steps, 9);
+        expect(stepsDoneAtPosition(LINE, playbackPositionAfterSteps(LINE, steps))).toBeCloseTo(steps, 9);
       }),
     );
   });

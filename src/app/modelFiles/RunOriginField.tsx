@@ -19,7 +19,7 @@ export interface ChosenRunOrigin {
 const HEAD_BYTES = 32;
 const ACCEPTED = '.peergrad,.safetensors,.zip,.h5,.keras';
 
-export function OriginField({
+export function RunOriginField({
   origin,
   onorigin,
 }: {

@@ -1,7 +1,7 @@
 /** The meaning of the squares. */
 import { uiMessages } from '../../locales/index.ts';
 
-export function Legend() {
+export function PipelineLessonLegend() {
   const { board } = uiMessages.value.pipelineLesson;
   return (
     <p class="small dim pipeline-legend">

@@ -23,7 +23,7 @@ const MAX_TEXT_BYTES = 512 * 1024 * 1024;
  *
  * @throws (rejects) DataError if there is no text or the text is too large.
  */
-export async function openJobText(
+export async function openTrainingText(
   { job, data, encoding }: Pick<JobSpec, 'job' | 'data'> & Partial<Pick<JobSpec, 'encoding'>>,
   options: LoadDataOptions,
 ): Promise<Text> {

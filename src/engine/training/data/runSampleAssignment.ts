@@ -1,6 +1,6 @@
 /** Determines the samples that this rank computes next, through all worlds of a run. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
-import type { CursorPosition } from '../../../parallel/data/cursor.ts';
+import type { DataCursorPosition } from '../../../parallel/data/cursor.ts';
 import { currentRetainedGradients, type RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
 import type { EnteredRankState, ElasticStrategy } from '../../../parallel/strategies/index.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
@@ -19,7 +19,7 @@ interface EntryNote {
   isDue: boolean;
 }
 
-export class RunSamples {
+export class RunSampleAssignment {
   readonly #plan: TrainingPlan;
   readonly #task: TrainingTask;
   readonly #dataHash: string;
@@ -68,7 +68,7 @@ export class RunSamples {
    *
    * @param shares see {@link SampleAssigner.assign}.
    */
-  next(position: CursorPosition, shares: readonly number[] | null): StepAssignment {
+  next(position: DataCursorPosition, shares: readonly number[] | null): StepAssignment {
     this.#assignment ??= this.assigner.assign(position, shares);
     return this.#assignment;
   }
