@@ -61,6 +61,7 @@ export default defineConfig({
           name: 'node',
           include: ['test/**/*.test.ts'],
           exclude: [...IN_TABS, ...ON_GPU],
+          setupFiles: ['test/cpuBackend.ts'],
           // As many as the smallest machine these run on has cores; vitest would leave one idle.
           maxWorkers: 2,
           sequence: { groupOrder: 0 },

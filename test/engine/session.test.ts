@@ -2,15 +2,11 @@
  * A tab's session, from commands to events. Rooms are the server's own and training is real, but
  * there is no browser.
  */
-import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { parseJob } from '../../src/spec/job.ts';
 import { ALL_STEPS, expectOneModel, JOB, LONG, SessionWorld, tableOf, type Tab } from './sessionWorld.ts';
 
 let world: SessionWorld;
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 beforeEach(() => {
   world = new SessionWorld();
 });

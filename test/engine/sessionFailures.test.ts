@@ -1,15 +1,11 @@
 /**
  * A tab's session when the server, a GPU, a state or a member is lost, and when a run is paused.
  */
-import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { RESTORE_MS } from '../../signaling/room/index.ts';
 import { ALL_STEPS, expectOneModel, LONG, LONG_STEPS, SessionWorld, type Tab } from './sessionWorld.ts';
 
 let world: SessionWorld;
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 beforeEach(() => {
   world = new SessionWorld();
 });

@@ -1,12 +1,8 @@
 /** Tabs that lose their place in the room during a run, and return with another id. */
-import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { expectOneModel, JOB, LONG, SessionWorld, type Tab } from './sessionWorld.ts';
 
 let world: SessionWorld;
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 beforeEach(() => {
   world = new SessionWorld();
 });

@@ -1,15 +1,10 @@
 /** A newcomer whose line is slow receives the state while the others train. */
-import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { EventOf } from '../../src/protocol/events.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { wrap } from './membership/links.ts';
 import { JOB, SessionWorld, tableOf, type Tab } from './sessionWorld.ts';
 import type { Port } from './signalingWorld.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /** A run without an end. Its state has about 245 kB, and a gradient a third of that. */
 const RUN = { ...JOB, hidden: 4096, optimizer: 'adam' as const, batchSize: 1, maxSteps: 100_000, hashEvery: 10 };

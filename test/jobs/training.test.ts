@@ -1,14 +1,10 @@
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { buildJobModel, countCorrect, loadData, sampleLength } from '../../src/jobs/index.ts';
 import { crossEntropySum } from '../../src/gpu/kernels/crossEntropy.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { GlobalCursor } from '../../src/parallel/data/cursor.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /** Trains one rank without the engine, to test jobs, optimizer and cursor together. */
 // It takes 2 s, but has taken 25 s on a busy machine.

@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, expectTypeOf, test } from 'vitest';
+import { describe, expect, expectTypeOf, test } from 'vitest';
 import {
   allGather,
   allGatherCoalesced,
@@ -21,10 +21,6 @@ import { runWorld } from '../../src/testing/index.ts';
 import { DeviceError, MismatchError, PeergradError, UsageError } from '../../src/util/errors.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { errorOf } from '../errorOf.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /** The values, shape and dtype of a result. Disposes of tensors. */
 function contents(result: Values | readonly Values[] | null | void): unknown {

@@ -2,7 +2,7 @@
  * Tests the library's Trainer, in process groups with memory links, on TensorFlow.js's CPU backend.
  */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { Trainer, roomOptionsOfTrainer, type TrainerOptions } from '../../src/library/trainer.ts';
 import { SyncBatchNormalization } from '../../src/parallel/backward/syncBatchNorm.ts';
 import { STRATEGIES } from '../../src/spec/strategies.ts';
@@ -10,10 +10,6 @@ import { runWorld } from '../../src/testing/index.ts';
 import { AbortError, UsageError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
 import { errorOf } from '../errorOf.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /** Returns points of a plane. The labels say on which side of a line they are, one-hot encoded. */
 function points(n: number): { xs: tf.Tensor2D; ys: tf.Tensor2D } {

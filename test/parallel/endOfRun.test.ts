@@ -1,15 +1,11 @@
 /** What ranks exchange at the end of a run of local steps. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { OuterStepMean } from '../../src/parallel/strategies/outerMean.ts';
 import { initialTrainingProgress } from '../../src/parallel/recovery/progress.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { PeerGoneError } from '../../src/util/errors.ts';
 import { createLocalSteps } from './localSteps.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const FRAGMENTS = 4;
 const STEPS = 7;

@@ -5,7 +5,7 @@
  * fragments, and an exchange of each fragment every 6 steps.
  */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { initialTrainingProgress } from '../../src/parallel/recovery/progress.ts';
 import type { StreamingFacts } from '../../src/spec/strategies.ts';
 import type { LocalSteps } from '../../src/parallel/strategies/localSteps.ts';
@@ -13,10 +13,6 @@ import { DenseOuterMean } from '../../src/parallel/strategies/outerMean.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { createLocalSteps } from './localSteps.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const SYNC_EVERY = 6;
 

@@ -2,16 +2,11 @@
  * Tests that results are equal to PyTorch's. Skipped if PyTorch is not installed (Debian:
  * python3-torch).
  */
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { compareWithTorch, SUITES } from '../../tools/torch-parity/parity.ts';
 import { findTorch } from '../../tools/torch-parity/python.ts';
 
 const torch = findTorch();
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 test.skipIf(torch === null).each(SUITES)('$name has the results of PyTorch', { timeout: 120_000 }, async (suite) => {
   const { cases, tolerance } = await compareWithTorch(torch!.python, suite);

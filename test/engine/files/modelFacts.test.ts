@@ -3,7 +3,7 @@
  * does not start from it. CPU backend.
  */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { exportModel } from '../../../src/engine/model/modelFiles.ts';
 import { readRunOrigin } from '../../../src/engine/model/origin.ts';
 import type { Run } from '../../../src/engine/run/run.ts';
@@ -16,10 +16,6 @@ import { DataError } from '../../../src/util/errors.ts';
 import { npyFile } from '../../formats/npyFiles.ts';
 import { zipFile } from '../../formats/zipFiles.ts';
 import { inGeneration, prepareTraining } from '../trainings.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const upTo = (most: number): number[] => Array.from({ length: most }, (_, i) => i);
 

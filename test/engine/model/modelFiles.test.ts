@@ -3,7 +3,7 @@
  * backend.
  */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { exportModel, type ResumableRun } from '../../../src/engine/model/modelFiles.ts';
 import { readRunOrigin } from '../../../src/engine/model/origin.ts';
@@ -19,10 +19,6 @@ import { ThreadActivity } from '../../../src/util/activity.ts';
 
 // The tests train whole runs on the CPU.
 vi.setConfig({ testTimeout: 60_000 });
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /** Creates a run of one rank, which has entered its generation. */
 async function prepare(

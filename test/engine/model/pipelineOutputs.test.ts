@@ -1,6 +1,6 @@
 /** Files and texts of runs with a pipeline, against those of a rank that has the whole model. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { modelWeightsMetadata } from '../../../src/engine/model/modelWeightsMetadata.ts';
 import { readModelWeights, setModelWeights } from '../../../src/engine/model/modelWeights.ts';
 import { TextGenerator } from '../../../src/engine/tasks/textGenerator.ts';
@@ -12,8 +12,6 @@ import { DEFAULT_JOB, parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { DataError } from '../../../src/util/errors.ts';
 import { trainStage, trainWhole, wholeTask } from '../pipeline/runPipeline.ts';
-
-beforeAll(() => tf.setBackend('cpu'));
 
 const gpt = { ...DEFAULT_JOB.gpt, layers: 2, heads: 2, width: 16, context: 8, prompt: 'The ' };
 const jobOf = (fields: Record<string, unknown>): JobSpec =>

@@ -1,6 +1,6 @@
 /** Runs with a pipeline that continue after ranks were lost. Memory links, the CPU backend. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { StageStep } from '../../../src/engine/pipeline/stageStep.ts';
 import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import { createGptPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
@@ -14,8 +14,6 @@ import { DataError } from '../../../src/util/errors.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { areContiguous, countedOnce, isLoss, runGeneration, stepsOf, type Member, type Step } from '../worlds.ts';
 import { createCounter, ENVIRONMENT, LAYERS, type CountingMember } from './countingPipeline.ts';
-
-beforeAll(() => tf.setBackend('cpu'));
 
 const SAMPLES = 15;
 const MICRO_BATCHES = 2;

@@ -1,6 +1,6 @@
 /** Runs with a pipeline against runs of one rank that holds the whole model. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { createSamplesPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
 import { createCorpus, gptNetworkMemory, gptNetworkSize, type Dataset } from '../../../src/jobs/index.ts';
@@ -14,8 +14,6 @@ import { ThreadActivity } from '../../../src/util/activity.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { TEXT, trainStage, trainWhole, wholeTask } from './runPipeline.ts';
-
-beforeAll(() => tf.setBackend('cpu'));
 
 /** Trains on `n` ranks; each with the whole model or with a stage. */
 async function run(

@@ -1,17 +1,12 @@
 /** A run's state is converted to a checkpoint and back. */
-import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { runStateFromCheckpoint, runStateToCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
 import type { RunState } from '../../../src/engine/storage/runState.ts';
 import { CheckpointMeta } from '../../../src/formats/checkpoint.ts';
 import type { StateArray } from '../../../src/formats/stateFile.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { train } from '../train.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const FIELDS = { batchSize: 4, maxSteps: 3, hashEvery: 1, optimizer: 'adam' };
 const ABOUT = { id: 'one', room: 'K7F3QX', job: parseJob(FIELDS), savedAt: 1, worldSize: 2 };

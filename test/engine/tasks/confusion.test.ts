@@ -1,6 +1,6 @@
 /** Confusion matrices, in worlds over memory links, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { evaluateHeldOutSamples } from '../../../src/engine/tasks/evaluation.ts';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
 import { createTensorTask } from '../../../src/engine/tasks/tensorTask.ts';
@@ -11,10 +11,6 @@ import { parseJob } from '../../../src/spec/job.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { train } from '../train.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const DIGITS = Array.from({ length: 10 }, (_, digit) => String(digit));
 const zeros = (classes: number): number[][] => Array.from({ length: classes }, () => Array<number>(classes).fill(0));

@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { TextGenerator } from '../../../src/engine/tasks/textGenerator.ts';
 import { createGptTask } from '../../../src/engine/tasks/gptTask.ts';
 import { SampleTextWriter } from '../../../src/engine/tasks/sampleTextWriter.ts';
@@ -14,8 +14,6 @@ import type { GptModel } from '../../../src/spec/gpt.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { systemClock } from '../../../src/util/clock.ts';
-
-beforeAll(() => tf.setBackend('cpu'));
 
 const TINY = { ...DEFAULT_JOB.gpt, layers: 1, heads: 2, width: 16, context: 16 };
 

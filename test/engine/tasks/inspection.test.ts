@@ -1,6 +1,6 @@
 /** Queries to a model, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { imageOfDrawing } from '../../../src/app/inspection/drawing.ts';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { answerModelQuery, InspectedModel } from '../../../src/engine/tasks/inspection.ts';
@@ -17,10 +17,6 @@ import { ThreadActivity } from '../../../src/util/activity.ts';
 
 // The tests train whole runs on the CPU, and inspect all held-out images.
 vi.setConfig({ testTimeout: 60_000 });
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const progress = () => ({ steps: 7, stateHash: 'ab'.repeat(8) });
 

@@ -3,7 +3,7 @@
  * must be equal for any number of ranks. CPU backend.
  */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { evaluateHeldOutSamples } from '../../../src/engine/tasks/evaluation.ts';
 import { createJobTask, type JobTask } from '../../../src/engine/tasks/jobTask.ts';
 import type { Dataset } from '../../../src/jobs/index.ts';
@@ -15,10 +15,6 @@ import { REGRESSION_LOSS_NAMES, type RegressionLossName } from '../../../src/spe
 import { runWorld } from '../../../src/testing/index.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { createMember, planOf, runGeneration } from '../worlds.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const UNIT = 50;
 /** Rows of two numbers, and a number to predict that depends on them. Some rows are outliers. */

@@ -1,12 +1,7 @@
 /** Runs of custom models, in groups over memory links, on TensorFlow.js's CPU backend. */
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { CUSTOM_MODEL_JOB } from '../../jobs/models/customModelJob.ts';
 import { relative, train } from '../train.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const model = (rate: number): object => ({
   class_name: 'Sequential',

@@ -2,8 +2,7 @@
  * A language model keeps its vocabulary if it starts from a file or a checkpoint. Ranks that have
  * neither receive the vocabulary. CPU backend.
  */
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { TextGenerator } from '../../../src/engine/tasks/textGenerator.ts';
 import { exportModel } from '../../../src/engine/model/modelFiles.ts';
 import { readRunOrigin, type RunOrigin } from '../../../src/engine/model/origin.ts';
@@ -14,10 +13,6 @@ import type { ModelFileFormat } from '../../../src/spec/modelFile.ts';
 import type { Vocabulary } from '../../../src/spec/vocabulary.ts';
 import { DataError } from '../../../src/util/errors.ts';
 import { inGeneration, prepareTraining } from '../trainings.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const FIRST = 'the cat sat on the mat, and the dog in the fog. '.repeat(12);
 /**

@@ -1,14 +1,9 @@
 /** Runs with each algorithm of the all-reduce, and what they report about it. */
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { parseJob } from '../../../src/spec/job.ts';
 import type { AlgorithmName } from '../../../src/spec/algorithms.ts';
 import { relative, train } from '../train.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, runGeneration, type Member } from '../worlds.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const FIELDS = { batchSize: 2, maxSteps: 3, hashEvery: 2, hidden: 16, learningRate: 0.01 };
 

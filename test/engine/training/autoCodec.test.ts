@@ -2,16 +2,11 @@
  * Runs that choose their codec. The choice is the same on all ranks and happens before the same
  * step. In another world ranks choose again.
  */
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { CODEC_NAMES, parseJob } from '../../../src/spec/job.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { train } from '../train.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, runGeneration } from '../worlds.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const FIELDS = { batchSize: 4, maxSteps: 8, hashEvery: 4, hidden: 8, learningRate: 0.01 };
 

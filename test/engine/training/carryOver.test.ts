@@ -1,15 +1,10 @@
 /**
  * A tab has opened its lost GPU again. Its new run continues with what the previous run had stored.
  */
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { exportModel } from '../../../src/engine/model/modelFiles.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { inGeneration, prepareTraining } from '../trainings.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 test('the best model and the written sample texts are kept when the GPU is lost and opened again', async () => {
   const gpt = {

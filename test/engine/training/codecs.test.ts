@@ -2,8 +2,7 @@
  * Runs with encoded gradients. Their losses are close to the losses of other runs, and ranks stay
  * equal when others join or leave.
  */
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
 import { loadData } from '../../../src/jobs/index.ts';
 import { CODEC_NAMES, isElasticJob, parseJob, STRATEGIES } from '../../../src/spec/job.ts';
@@ -20,10 +19,6 @@ import {
   stepsOf,
   type Member,
 } from '../worlds.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 function dispose(members: readonly Member[]): void {
   for (const member of members) member.dispose();

@@ -1,7 +1,7 @@
 /** Runs that continue after their worlds have ended. Memory links, TensorFlow.js's CPU backend. */
 import { isDeepStrictEqual } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { ENTERING_MS, LINKING_MS, SYNCING_MS } from '../../../signaling/room/index.ts';
 import { DEFAULT_OP_TIMEOUT_MS } from '../../../src/collectives/processGroup.ts';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
@@ -35,10 +35,6 @@ import {
   type Member,
   type Step,
 } from '../worlds.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /** Three ranks need three steps for these samples: two full windows and a short one. */
 const SAMPLES = 15;

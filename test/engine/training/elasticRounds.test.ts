@@ -2,16 +2,11 @@
  * Strategies whose ranks train alone between exchanges continue when ranks are lost or join, at
  * whichever frame that happens: all ranks return to the latest exchange.
  */
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { runStateFromCheckpoint, runStateToCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, isLoss, runGeneration, type Member } from '../worlds.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const SAMPLES = 12;
 const EPOCHS = 6;

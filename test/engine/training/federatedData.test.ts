@@ -1,6 +1,5 @@
 /** Training with files that differ from rank to rank. Memory links, TensorFlow.js's CPU backend. */
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { TextGenerator } from '../../../src/engine/tasks/textGenerator.ts';
 import { exportModel } from '../../../src/engine/model/modelFiles.ts';
 import { runStateFromCheckpoint, runStateToCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
@@ -10,10 +9,6 @@ import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { DataError, PeerGoneError } from '../../../src/util/errors.ts';
 import { inGeneration, prepareTraining } from '../trainings.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /** Returns `count` rows, starting at row `from`. The class tells whether x is below 50. */
 const rows = (from: number, count: number): string =>

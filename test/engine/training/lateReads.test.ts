@@ -1,14 +1,9 @@
 /** Files that ranks read while they train. Memory links, TensorFlow.js's CPU backend. */
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { TrainingTask } from '../../../src/engine/tasks/task.ts';
 import type { LazyFileContents } from '../../../src/jobs/index.ts';
 import { DataError } from '../../../src/util/errors.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, runGeneration } from '../worlds.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const SAMPLES = 24;
 

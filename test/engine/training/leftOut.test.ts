@@ -1,6 +1,5 @@
 /** Steps whose samples cannot be used, such as broken pictures. Memory links, the CPU backend. */
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createSamplesPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
 import type { Dataset } from '../../../src/jobs/index.ts';
@@ -9,8 +8,6 @@ import { parseJob } from '../../../src/spec/job.ts';
 import { isPipelineJob } from '../../../src/spec/pipeline.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { trainStage, trainWhole } from '../pipeline/runPipeline.ts';
-
-beforeAll(() => tf.setBackend('cpu'));
 
 /** Returns 24 samples. If they are broken, none of them can be used. */
 function filesOf(areBroken: boolean): Dataset {

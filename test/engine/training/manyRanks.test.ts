@@ -1,6 +1,5 @@
 /** Runs with as many ranks as a class and a full room have, and with churn. Memory links. */
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { ManualClock } from '../../manualClock.ts';
 import {
   areContiguous,
@@ -13,10 +12,6 @@ import {
   stepsOf,
   type Member,
 } from '../worlds.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /** Ranks that leave at once, and ranks that join at once. */
 const CHURN = 5;

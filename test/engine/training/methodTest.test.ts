@@ -1,17 +1,12 @@
 /** Runs that compare methods, on TensorFlow.js's CPU backend. */
 import { setTimeout } from 'node:timers/promises';
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { Trainer } from '../../../src/library/trainer.ts';
 import { RunResultSchema } from '../../../src/protocol/runResult.ts';
 import { LEARNING_METHOD_NAMES } from '../../../src/spec/methods.ts';
 import * as v from 'valibot';
 import { systemClock } from '../../../src/util/clock.ts';
 import { train } from '../train.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 describe('a comparison of methods', () => {
   test('has the same result on every rank, and leaves the model unchanged', async () => {

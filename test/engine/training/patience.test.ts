@@ -1,6 +1,6 @@
 /** Runs with early stopping, on TensorFlow.js's CPU backend. */
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
+import type * as tf from '@tensorflow/tfjs';
+import { expect, test } from 'vitest';
 import type { TrainingTask } from '../../../src/engine/tasks/task.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, runGeneration, type Member } from '../worlds.ts';
@@ -15,10 +15,6 @@ const PLAN = { ...COUNTING_PLAN, epochs: 1000, hashEvery: 1000 };
  * The number of frames of a step. The frames of the evaluation and then of the comparison follow.
  */
 const STEP_FRAMES = 12;
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /**
  * Every step adds 1 to the sum of all weights, so the task's evaluation can compute the number of

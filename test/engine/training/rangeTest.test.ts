@@ -1,6 +1,6 @@
 /** Runs that look for a learning rate, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { TrainingTask } from '../../../src/engine/tasks/task.ts';
 import { Trainer } from '../../../src/library/trainer.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
@@ -9,10 +9,6 @@ import { train } from '../train.ts';
 import { createMember, runGeneration, type Member } from '../worlds.ts';
 
 const PLAN = { measure: 'learning-rate', optimizer: 'sgd', maxSteps: 24, batchSize: 2, hashEvery: 5 };
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /**
  * A task whose loss becomes NaN. A weight grows with the learning rates. The loss falls until the

@@ -1,6 +1,6 @@
 /** Runs with a sharded optimizer, compared with runs whose ranks have the whole optimizer. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { runStateFromCheckpoint, runStateToCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
 import type { TrainingTask } from '../../../src/engine/tasks/task.ts';
 import type { RunState } from '../../../src/engine/storage/runState.ts';
@@ -21,10 +21,6 @@ import {
   stepsOf,
   type Member,
 } from '../worlds.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const SAMPLES = 15;
 

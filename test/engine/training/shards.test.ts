@@ -1,6 +1,5 @@
 /** Runs in which every rank has samples of its own. */
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { TrainingTask } from '../../../src/engine/tasks/task.ts';
 import {
   COUNTING_PLAN,
@@ -11,10 +10,6 @@ import {
   stepsOf,
   type Member,
 } from '../worlds.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /**
  * Creates a task with some samples of `all`. Only one rank has these samples, which start at

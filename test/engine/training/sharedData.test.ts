@@ -1,6 +1,5 @@
 /** Training on files that one rank distributes. Memory links, TensorFlow.js's CPU backend. */
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { SharedFileSlices } from '../../../src/engine/files/sharedFileSlices.ts';
 import type { Run } from '../../../src/engine/run/run.ts';
 import type { WeightsFile } from '../../../src/formats/weights/weightsFile.ts';
@@ -10,10 +9,6 @@ import { deferred } from '../../../src/util/deferred.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { imagesFile, labelsFile } from '../../formats/idxFiles.ts';
 import { inGeneration, prepareTraining } from '../trainings.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const jobOn = (shared: SharedFileSlices): JobSpec =>
   parseJob({ job: 'mnist', hidden: 4, batchSize: 4, maxSteps: 2, data: { kind: 'shared', files: shared.manifest } });

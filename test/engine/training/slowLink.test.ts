@@ -1,8 +1,7 @@
 /**
  * A ring with one slow link. A rank detects the link, and the run continues in another ring order.
  */
-import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { SlowLinkDetector } from '../../../src/engine/training/telemetry/slowLink.ts';
 import { edgeKey, neighbours } from '../../../signaling/room/edges.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
@@ -18,10 +17,6 @@ import {
   runGeneration,
   stepsOf,
 } from '../worlds.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 // Measured times depend only on the links, not on the load of the machine.
 let clock: VirtualClock;

@@ -1,6 +1,6 @@
 /** All strategies. Memory links, TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { initialTrainingProgress } from '../../../src/parallel/recovery/progress.ts';
@@ -14,10 +14,6 @@ import { UsageError } from '../../../src/util/errors.ts';
 import { hashOfArrays } from '../../../src/util/hash.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { relative, train } from '../train.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /** Creates a strategy that trains `model` with plain SGD in `group`. */
 async function makeStrategy(

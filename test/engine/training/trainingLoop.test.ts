@@ -1,13 +1,9 @@
 /** The training loop over memory links, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { relative, train } from '../train.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 describe('TrainingLoop', () => {
   test('has the same losses on N ranks with batch size b as on one rank with batch size N*b', async () => {

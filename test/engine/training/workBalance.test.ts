@@ -2,8 +2,7 @@
  * Runs whose ranks have different speeds. Each rank has a clock that only its own passes advance.
  */
 import type { ReportedDevice } from '../../../src/protocol/room.ts';
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
 import type { TrainingTask } from '../../../src/engine/tasks/task.ts';
 import { loadData } from '../../../src/jobs/index.ts';
@@ -22,10 +21,6 @@ import {
   stepsOf,
   type Member,
 } from '../worlds.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const SAMPLES = 700;
 const PLAN = { optimizer: 'sgd', learningRate: 1, batchSize: 8, hashEvery: 5, epochs: 2 };

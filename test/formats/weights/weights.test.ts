@@ -7,7 +7,7 @@ import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { unzipSync } from 'fflate';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { buildJobModel, type JobModel } from '../../../src/jobs/index.ts';
 import { matchWeightNames, readMatchedWeights } from '../../../src/formats/weights/matchWeights.ts';
 import { digestsOfTensors, withTensorDigests } from '../../../src/formats/weights/namedTensor.ts';
@@ -27,10 +27,6 @@ import {
 import { WEIGHTS_FORMATS } from '../../../src/spec/modelFile.ts';
 import { DataError, UsageError } from '../../../src/util/errors.ts';
 import { createRng } from '../../../src/util/rng.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const MODELS = ['mlp', 'cnn'] as const;
 

@@ -17,8 +17,6 @@ import { GPT_PRESETS } from '../../../src/spec/gpt.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { createRng } from '../../../src/util/rng.ts';
 
-beforeAll(() => tf.setBackend('cpu'));
-
 const SIZE: GptNetworkSize = { layers: 2, heads: 2, width: 8, context: 6, vocabulary: 11 };
 
 async function wordsOf(text: Text): Promise<WordCounts> {

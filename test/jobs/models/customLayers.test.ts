@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { buildJobModel } from '../../../src/jobs/index.ts';
 import { crossEntropySum } from '../../../src/gpu/kernels/crossEntropy.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
@@ -10,10 +10,6 @@ import { hashOfArrays } from '../../../src/util/hash.ts';
 import { loadLayersModel } from '../loadLayersModel.ts';
 
 const SHAPE = { inputShape: [28, 28, 1], classes: 10 } as const;
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /** Returns a model that has a layer of every supported class. */
 function everyLayer(): tf.Sequential {

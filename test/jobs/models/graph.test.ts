@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { buildJobModel, type JobModel } from '../../../src/jobs/index.ts';
 import { readMatchedWeights } from '../../../src/formats/weights/matchWeights.ts';
 import { openWeights } from '../../../src/formats/weights/weightsFile.ts';
@@ -18,10 +18,6 @@ import { CUSTOM_MODEL_JOB } from './customModelJob.ts';
 import { loadLayersModel } from '../loadLayersModel.ts';
 
 const SHAPE = { inputShape: [28, 28, 1], classes: 10 } as const;
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const fixture = (name: string): Buffer => readFileSync(path.join(import.meta.dirname, '../../formats/weights', name));
 const topologyOf = (model: unknown): ModelTopology => v.parse(ModelTopology, model);

@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { en } from '../../../src/app/locales/en/index.ts';
 import { zh } from '../../../src/app/locales/zh/index.ts';
 import { buildJobModel, countConfusion, countCorrect, type JobModel } from '../../../src/jobs/index.ts';
@@ -9,10 +9,6 @@ import { hashOfArrays } from '../../../src/util/hash.ts';
 import { createRng } from '../../../src/util/rng.ts';
 
 const SHAPE = { inputShape: [28, 28, 1], classes: 10 } as const;
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 interface Batch {
   inputs: number[][];

@@ -1,6 +1,6 @@
 /** DataParallel with replicas over message ports in one process. */
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DataParallel } from '../../../src/dataParallel.ts';
 import { chunkSizes } from '../../../src/library/dataParallel/dataParallel.ts';
 import {
@@ -17,10 +17,6 @@ import type { ReplicaPort } from '../../../src/library/dataParallel/messages.ts'
 import { serveReplica } from '../../../src/library/dataParallel/serveReplica.ts';
 import { errorOf } from '../../errorOf.ts';
 import { meanSquare, mlp, normalized, relativeDifference, samplesOf, weightsOf } from '../../parallel/models.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /** Serves a replica in this process; `check` is its device's. */
 function openHere(check: () => void = () => {}): ReplicaPort {

@@ -1,15 +1,11 @@
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { shardDataset } from '../../../src/library/distribute/shardDataset.ts';
 import { alone, compiled, distributed, expectEqual, largestDifference, samplesOf, twoByTwo } from './models.ts';
 
 let x: tf.Tensor;
 let y: tf.Tensor;
 let before: number;
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 beforeEach(() => {
   before = tf.memory().numTensors;

@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   alone,
   compiled,
@@ -10,10 +10,6 @@ import {
   type ModelName,
   weightsOf,
 } from './models.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const squares = (truth: tf.Tensor, output: tf.Tensor): tf.Tensor => truth.sub(output).square().mean(-1);
 const constant = (truth: tf.Tensor): tf.Tensor => truth.mean(-1);

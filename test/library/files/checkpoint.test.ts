@@ -1,7 +1,7 @@
 /** Checkpoints of a program's own loop continue it with the same bits. */
 import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   createOptimizer,
   DistributedDataParallel,
@@ -18,10 +18,6 @@ import { runWorld } from '../../../src/testing/index.ts';
 import { DataError, MismatchError, UsageError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';
 import { meanSquare, weightsOf } from '../../parallel/models.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const SAMPLES = 24;
 const STEPS = 4;

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { strToU8 } from 'fflate';
-import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import {
   convertSyncBatchNorm,
   createOptimizer,
@@ -21,10 +21,6 @@ import { runWorld } from '../../../src/testing/index.ts';
 import { AbortError, DataError, UsageError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';
 import { weightsOf } from '../../parallel/models.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /** Dense, batch normalization, dense; the values of all weights depend on the seed. */
 function network(seed: number, units = 4): tf.Sequential {

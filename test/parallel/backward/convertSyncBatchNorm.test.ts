@@ -1,12 +1,8 @@
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { convertSyncBatchNorm, SyncBatchNormalization } from '../../../src/parallel/backward/syncBatchNorm.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { build, valuesOf, samples, expectClose } from './passes.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const { batchNormalization, dense } = tf.layers;
 

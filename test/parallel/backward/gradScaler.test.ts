@@ -1,14 +1,10 @@
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import { GradScaler } from '../../../src/parallel/backward/gradScaler.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { line, meanSquare, mlp, normalized, samplesOf, weightsOf } from '../models.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /** Reduces one pass of a small model, alone. */
 async function gradientOf(gradScaler: GradScaler | null): Promise<number[]> {

@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { gradientsOf } from '../../../src/parallel/backward/flatten.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
@@ -27,10 +27,6 @@ import {
   sum,
   expectSame,
 } from './passes.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const { batchNormalization, conv2d, dense, flatten, permute } = tf.layers;
 

@@ -3,9 +3,7 @@
  * LayerVariable.read().
  */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
-
-beforeAll(async () => void (await tf.setBackend('cpu')));
+import { expect, test } from 'vitest';
 
 test('state.activeTape lists the ops of a forward pass in order, with inputs, outputs and a gradient', () => {
   const weight = tf.variable(tf.scalar(3));

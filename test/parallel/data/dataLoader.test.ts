@@ -1,15 +1,11 @@
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { DataLoader, type DataLoaderOptions } from '../../../src/parallel/data/dataLoader.ts';
 import { DataPartitioner } from '../../../src/parallel/data/dataPartitioner.ts';
 import { DistributedSampler } from '../../../src/parallel/data/distributedSampler.ts';
 import { deferred, type Deferred } from '../../../src/util/deferred.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const inOrder = (size: number, rank = 0, numReplicas = 1): DistributedSampler =>
   new DistributedSampler(size, { numReplicas, rank, shuffle: false });

@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import {
@@ -13,10 +13,6 @@ import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDa
 import { runWorld } from '../../../src/testing/index.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { line, meanSquare, mlp, normalized, relativeDifference, samplesOf, weightsOf } from '../models.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /** Gathers the buckets and sums them in rank order: several collectives, one after the other. */
 const gatherHook: CommHook = async ({ buffer }, group) => {

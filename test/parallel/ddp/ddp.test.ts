@@ -1,15 +1,11 @@
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { MismatchError, UsageError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';
 import { line, meanSquare, mlp, relativeDifference, samplesOf, weightsOf } from '../models.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 function reject(): never {
   throw new Error('the GPU failed');

@@ -1,15 +1,11 @@
 /** An AbortSignal ends calls of DistributedDataParallel, and the group. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { AbortError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /** Rank 1 does not make the call, so rank 0 waits until its signal is aborted. */
 async function abortedOn(

@@ -1,15 +1,11 @@
 /** Buckets in the order in which gradients become ready. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { errorOf } from '../../errorOf.ts';
 import { mlp, meanSquare, samplesOf, weightsOf } from '../models.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const orderOf = (ddp: DistributedDataParallel): number[] => ddp.layout.slots.map(({ parameter }) => parameter);
 

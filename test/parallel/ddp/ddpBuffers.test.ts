@@ -1,14 +1,10 @@
 /** State that no gradient changes: batch normalization's averages, frozen weights. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { meanSquare, normalized, samplesOf, weightsOf } from '../models.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /** The moving mean of `normalized`. */
 function movingMean(model: tf.LayersModel): number[] {

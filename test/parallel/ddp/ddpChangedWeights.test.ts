@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
@@ -7,10 +7,6 @@ import { runWorld } from '../../../src/testing/index.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';
 import { line, meanSquare, normalized, samplesOf } from '../models.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 async function lineOf(group: ProcessGroup) {
   const [weight] = line(1);

@@ -1,6 +1,6 @@
 /** DDP with encoded buckets. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { allReduceHook, type CommHook } from '../../../src/parallel/ddp/commHooks.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import type { DistributedDataParallelOptions } from '../../../src/parallel/ddp/options.ts';
@@ -10,10 +10,6 @@ import { MismatchError, UsageError } from '../../../src/util/errors.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { errorOf } from '../../errorOf.ts';
 import { line, meanSquare, mlp, samplesOf } from '../models.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const BUCKETS = { firstBucketBytes: 4, bucketCapBytes: 32 };
 

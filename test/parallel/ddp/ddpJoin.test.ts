@@ -1,6 +1,6 @@
 /** Uneven inputs. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import { allReduceHook, type CommHook } from '../../../src/parallel/ddp/commHooks.ts';
@@ -13,10 +13,6 @@ import { EarlyTerminationError, MismatchError, UsageError } from '../../../src/u
 import { nameRanks } from '../../../src/util/text.ts';
 import { errorOf } from '../../errorOf.ts';
 import { line, meanSquare, mlp, normalized, relativeDifference, samplesOf, weightsOf } from '../models.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const SMALL_BUCKETS = { firstBucketBytes: 4, bucketCapBytes: 64 };
 

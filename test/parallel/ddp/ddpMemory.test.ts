@@ -1,16 +1,12 @@
 /** TensorFlow.js frees nothing by itself, so no kind of training may leave tensors behind. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import { allReduceHook } from '../../../src/parallel/ddp/commHooks.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import type { DistributedDataParallelOptions } from '../../../src/parallel/ddp/options.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { meanSquare, mlp, normalized } from '../models.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 type Step = (ddp: DistributedDataParallel, model: tf.LayersModel, inputs: tf.Tensor, rank: number) => Promise<unknown>;
 

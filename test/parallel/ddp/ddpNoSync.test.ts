@@ -1,16 +1,12 @@
 /** Gradient accumulation. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import { allReduceHook } from '../../../src/parallel/ddp/commHooks.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { line, meanSquare, mlp, relativeDifference, samplesOf, weightsOf } from '../models.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 describe('noSync', () => {
   test.each([1, 2, 3, 4])('with a reduction after several passes equals one large batch on %i ranks', async (n) => {

@@ -1,15 +1,11 @@
 /** An optimizer's averages stay with their parameters when the order of the flat arrays changes. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import type { Optimizer } from '../../../src/optim/optimizer.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import type { TensorflowOptimizer } from '../../../src/parallel/flat/optimizerOf.ts';
 import { runWorld } from '../../../src/testing/index.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const SIZE = 8;
 const OPTIMIZERS: readonly [string, () => Optimizer | TensorflowOptimizer][] = [

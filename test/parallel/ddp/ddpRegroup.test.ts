@@ -1,6 +1,6 @@
 /** Gradients that survive the group they were computed for, on TensorFlow.js's CPU backend. */
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import type * as tf from '@tensorflow/tfjs';
+import { describe, expect, test } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
@@ -8,10 +8,6 @@ import type { DistributedDataParallelOptions } from '../../../src/parallel/ddp/o
 import { runWorld } from '../../../src/testing/index.ts';
 import { errorOf } from '../../errorOf.ts';
 import { line } from '../models.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /**
  * Returns rank 0's DDP of y = w x + b. Its group of two ranks has ended during a backward of 2

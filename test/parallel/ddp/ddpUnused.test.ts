@@ -1,6 +1,6 @@
 /** Parameters that a loss does not depend on. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createOptimizer, type OptimizerName } from '../../../src/optim/index.ts';
 import { allReduceHook } from '../../../src/parallel/ddp/commHooks.ts';
 import { createPowerSgdHook } from '../../../src/parallel/ddp/powerSgd.ts';
@@ -8,10 +8,6 @@ import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDa
 import { runWorld } from '../../../src/testing/index.ts';
 import { MismatchError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 /**
  * Three parameters of two elements each, and a loss that uses the parameters in `which`, multiplied

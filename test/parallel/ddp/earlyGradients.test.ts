@@ -1,15 +1,11 @@
 /** Gradients that are reported, and read, while back-propagation still runs. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import { gradientsOf, TensorReader } from '../../../src/parallel/backward/flatten.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { errorOf } from '../../errorOf.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 describe('back-propagation', () => {
   test("reports a variable's gradient before it computes gradients of earlier ops, unless several ops use the variable", () => {

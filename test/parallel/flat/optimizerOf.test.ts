@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import { optimizerOf } from '../../../src/parallel/flat/optimizerOf.ts';
 import { MismatchError, UsageError } from '../../../src/util/errors.ts';
@@ -25,10 +25,6 @@ const OPTIMIZERS: readonly [string, () => tf.Optimizer][] = [
   ['rmsprop with momentum', () => tf.train.rmsprop(0.01, 0.95, 0.5, 1e-5)],
   ['centered rmsprop', () => tf.train.rmsprop(0.01, 0.9, 0.3, 1e-6, true)],
 ];
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 afterEach(() => {
   vi.restoreAllMocks();

@@ -4,7 +4,7 @@
  * property by name.
  */
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import {
   dense,
   expectSame,
@@ -19,7 +19,6 @@ import {
 
 type Config = Record<string, unknown>;
 
-beforeAll(() => tf.setBackend('cpu'));
 const RANDOM = Object.getOwnPropertyDescriptor(Math, 'random')!;
 afterEach(() => void Object.defineProperty(Math, 'random', RANDOM));
 

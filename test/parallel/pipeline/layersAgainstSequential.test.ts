@@ -1,6 +1,6 @@
 /** Masks, frozen layers, penalties and nested models in a pipeline, as in `tf.Sequential`. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { MismatchError, UsageError } from '../../../src/util/errors.ts';
 import { ScheduleGPipe } from '../../../src/parallel/pipeline/pipelineSchedule.ts';
 import { PipelineStage } from '../../../src/parallel/pipeline/pipelineStage.ts';
@@ -8,8 +8,6 @@ import { sequentialLayers } from '../../../src/parallel/pipeline/sequentialLayer
 import { initDeviceMesh } from '../../../src/parallel/groups/deviceMesh.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { dense, expectSame, SAMPLES, seeded, trainInPipeline, type Layer, type Model } from './againstSequential.ts';
-
-beforeAll(() => tf.setBackend('cpu'));
 
 const ids = () => tf.tensor2d([1, 2, 0, 0, 3, 1, 2, 0, 2, 0, 0, 0, 1, 2, 3, 3], [SAMPLES, 4], 'int32');
 const embedding = () => tf.layers.embedding({ inputDim: 4, outputDim: 3, inputLength: 4, maskZero: true });

@@ -1,6 +1,6 @@
 /** Pipelines of several ranks against one rank that holds the whole model. */
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import { Schedule1F1B, ScheduleGPipe } from '../../../src/parallel/pipeline/pipelineSchedule.ts';
@@ -11,8 +11,6 @@ import { runWorld } from '../../../src/testing/index.ts';
 const SCHEDULES = { gpipe: ScheduleGPipe, '1f1b': Schedule1F1B } as const;
 const SAMPLES = 16;
 const optimizer = (size: number) => createOptimizer('adam', { learningRate: 0.02 }, size);
-
-beforeAll(() => tf.setBackend('cpu'));
 
 let tensors = 0;
 beforeEach(() => {

@@ -1,14 +1,10 @@
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { LocalSteps } from '../../../src/parallel/strategies/localSteps.ts';
 import { initialTrainingProgress } from '../../../src/parallel/recovery/progress.ts';
 import { SparseOuterMean } from '../../../src/parallel/strategies/sparseMean.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { createLocalSteps } from '../localSteps.ts';
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
 
 const SIZE = 500;
 const ENTRIES = 256;

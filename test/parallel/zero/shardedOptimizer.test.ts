@@ -1,6 +1,5 @@
 /** Averages of sharded optimizers when ranks join and leave, compared with whole optimizers. */
-import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { createOptimizer, type OptimizerName } from '../../../src/optim/index.ts';
@@ -17,8 +16,6 @@ import { runWorld } from '../../../src/testing/index.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { meanSquare, mlp, samplesOf } from '../models.ts';
-
-beforeAll(() => tf.setBackend('cpu'));
 
 const alone = (): ProcessGroup =>
   new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 0, links: new Map() }));

@@ -1,6 +1,6 @@
 /** Sharded optimizers against DistributedDataParallel with whole optimizers. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { loadCheckpoint, saveCheckpoint } from '../../../src/library/files/checkpoint.ts';
 import { createOptimizer, type OptimizerName } from '../../../src/optim/index.ts';
@@ -9,8 +9,6 @@ import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDa
 import { ZeroRedundancyOptimizer } from '../../../src/parallel/zero/zeroRedundancyOptimizer.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { meanSquare, mlp, samplesOf } from '../models.ts';
-
-beforeAll(() => tf.setBackend('cpu'));
 
 const settings = { learningRate: 0.05 };
 
