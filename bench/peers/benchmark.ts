@@ -148,17 +148,14 @@ export async function compare({ turns, notes }: Opened, rounds: number): Promise
   return { ms, ratio, lossDifference: Math.max(...differences), notes };
 }
 
-async function measure(
-  { model: models, backend: backends, rounds, browser, gpu }: PeersOptions,
-  io: Io,
-): Promise<PeersRow[]> {
+async function measure({ model: models, rounds, ...options }: PeersOptions, io: Io): Promise<PeersRow[]> {
   const python = findTorch()?.python ?? null;
   const rows: PeersRow[] = [];
   const { dist, remove } = await buildPage(PAGE);
   const server = await startSignaling({ dist });
   try {
-    for (const backend of backends) {
-      const choice = { ...(browser && { browser }), gpu: backend === 'webgpu' ? gpu : 'auto' } as const;
+    for (const backend of options.backend) {
+      const choice = backend === 'webgpu' ? options : { ...options, gpu: 'auto' as const };
       for (const model of models.filter((name) => MODELS[name].backends.includes(backend))) {
         io.err(`${model}, ${backend} ...`);
         const page = await openBenchPage(`${server.url}/${PAGE}`, choice, backend);

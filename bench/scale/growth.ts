@@ -75,10 +75,8 @@ export function simulateGrowth(
     for (const name of ALL_REDUCE_NAMES) {
       const schedule = collectiveSimulationScheduleOf(allReducePlanner(name, n, GRADIENT_BYTES / FLOAT_BYTES), n);
       for (const { network, ms } of rows) {
-        ms[name] = simulateCollective(schedule, {
-          network: networkOf(network, n, costs),
-          elementBytes: FLOAT_BYTES,
-        }).ms;
+        const conditions = { network: networkOf(network, n, costs), elementBytes: FLOAT_BYTES };
+        ms[name] = simulateCollective(schedule, conditions).ms;
       }
     }
     return rows;
