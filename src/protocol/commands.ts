@@ -1,5 +1,5 @@
 /** The commands that a page sends to its engine. */
-import type { LessonCommand } from './lesson.ts';
+import type { LessonOrder } from './lesson.ts';
 import type { JobSpec } from '../spec/job.ts';
 import type { ModelFileFormat, ExportedModelState } from '../spec/modelFile.ts';
 import type { GpuKernelChoice } from '../spec/names.ts';
@@ -50,7 +50,7 @@ export type EngineCommand =
    */
   | { type: 'files'; files: File[] }
   /** Lesson only. A tab that does not lead the lesson may only edit its own numbers. */
-  | { type: 'lesson'; order: LessonCommand }
+  | { type: 'lesson'; order: LessonOrder }
   /**
    * Whether this page is hidden (the engine sends this to the other ranks), and whether a person
    * may see the page: nobody sees some pages of launchers, although they are not hidden.

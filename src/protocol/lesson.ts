@@ -46,7 +46,7 @@ const Slow = v.strictObject({
   seconds: v.pipe(v.number(), v.minValue(SLOW_SECONDS.min), v.maxValue(SLOW_SECONDS.max)),
 });
 
-export const LessonCommand = v.variant('type', [
+export const LessonOrder = v.variant('type', [
   /**
    * Changes one number of a rank. Ranks other than the leader may send only this order, and only
    * for their own numbers.
@@ -69,7 +69,7 @@ export const LessonCommand = v.variant('type', [
   v.strictObject({ type: v.literal('page'), page: v.pipe(countSchema, v.maxValue(MAX_PAGES)) }),
   v.strictObject({ type: v.literal('finish') }),
 ]);
-export type LessonCommand = v.InferOutput<typeof LessonCommand>;
+export type LessonOrder = v.InferOutput<typeof LessonOrder>;
 
 /**
  * A step: each list has one element per rank. Times are whole milliseconds since the round's first

@@ -8,7 +8,7 @@ import { FailureBanner } from '../components/FailureBanner.tsx';
 import { ConfirmButton } from '../components/ConfirmButton.tsx';
 import { closeEndedRun, sendToEngine } from '../state/store.ts';
 import type { RunView } from '../state/run.ts';
-import type { LessonCommand } from '../../protocol/lesson.ts';
+import type { LessonOrder } from '../../protocol/lesson.ts';
 import type { TabView } from '../state/view.ts';
 import { uiMessages } from '../locales/index.ts';
 import { RankChangesNote } from './RankChangesNote.tsx';
@@ -95,7 +95,7 @@ export function RoomLesson({ view, run }: { view: TabView; run: RunView }) {
   );
 }
 
-function lessonOrder(order: LessonCommand): void {
+function lessonOrder(order: LessonOrder): void {
   sendToEngine({ type: 'lesson', order });
 }
 

@@ -2,7 +2,7 @@
  * The state and the actions of the lesson's page. The page uses them in the same way for tabs of a
  * room and for simulated ranks.
  */
-import type { LessonCommand, LessonState } from '../../protocol/lesson.ts';
+import type { LessonOrder, LessonState } from '../../protocol/lesson.ts';
 
 export interface LessonControls {
   state: LessonState;
@@ -17,7 +17,7 @@ export interface LessonControls {
   isMoving: boolean;
   /** The rank that this tab's rank waits for; `null` if it does not wait. */
   waitsFor: number | null;
-  order: (order: LessonCommand) => void;
+  order: (order: LessonOrder) => void;
   /** Removes a simulated rank; `null` in a room. */
   drop: ((rank: number) => void) | null;
 }

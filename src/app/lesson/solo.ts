@@ -7,12 +7,12 @@ import {
   randomLessonNumbers,
   lessonRoundMs,
   continueLessonInWorld,
-  applyLessonCommand,
+  applyLessonOrder,
   lessonMovesAt,
   roundStepCount,
   lessonStateAfterStep,
 } from '../../engine/lesson/lessonRound.ts';
-import { lessonNumbersPerRank, type LessonCommand, type LessonState, type LessonStep } from '../../protocol/lesson.ts';
+import { lessonNumbersPerRank, type LessonOrder, type LessonState, type LessonStep } from '../../protocol/lesson.ts';
 import { mixSeed } from '../../util/rng.ts';
 
 /** The smallest, largest and default number of ranks in a lesson for one person. */
@@ -24,7 +24,7 @@ export const SOLO_HOP_MS = 750;
 export interface SimulatedLesson {
   readonly state: ReadonlySignal<LessonState>;
   readonly isMoving: ReadonlySignal<boolean>;
-  order(order: LessonCommand): void;
+  order(order: LessonOrder): void;
   drop(rank: number): void;
   /** Starts a new round with this number of ranks. */
   resize(n: number): void;
@@ -71,10 +71,10 @@ export function createSimulatedLesson(n: number, seed: number): SimulatedLesson 
     state,
     isMoving: computed(() => timers.value.length > 0),
     order: (order) => {
-      if (order.type === 'page') state.value = applyLessonCommand(state.peek(), order);
+      if (order.type === 'page') state.value = applyLessonOrder(state.peek(), order);
       else if (timers.peek().length > 0) return;
       else if (order.type === 'steps') move(order.count);
-      else state.value = applyLessonCommand(state.peek(), order);
+      else state.value = applyLessonOrder(state.peek(), order);
     },
     drop: (rank) => {
       halt();
@@ -87,7 +87,7 @@ export function createSimulatedLesson(n: number, seed: number): SimulatedLesson 
     resize: (count) => {
       halt();
       const before = state.peek();
-      state.value = applyLessonCommand(withMembers(before, membersOf(count)), {
+      state.value = applyLessonOrder(withMembers(before, membersOf(count)), {
         type: 'begin',
         mode: before.round.mode,
       });

@@ -11,12 +11,12 @@ import * as v from 'valibot';
 import { DEFAULT_OP_TIMEOUT_MS, type ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import { LessonCommand, LessonState, lessonNumbersPerRank, OwnLessonNumbers } from '../../protocol/lesson.ts';
+import { LessonOrder, LessonState, lessonNumbersPerRank, OwnLessonNumbers } from '../../protocol/lesson.ts';
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
 import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { hashOfArrays } from '../../util/hash.ts';
-import { randomLessonNumbers, continueLessonInWorld, applyLessonCommand } from './lessonRound.ts';
+import { randomLessonNumbers, continueLessonInWorld, applyLessonOrder } from './lessonRound.ts';
 import { runLessonSteps } from './lessonSteps.ts';
 import type { RankStateReport } from '../membership/membership.ts';
 import { emitNeighbourLinks, openRunGroup, type Generation } from '../membership/generation.ts';
@@ -81,7 +81,7 @@ export class LessonRun {
    * Executes an order of this tab's user. If this tab is not the leader, all orders are ignored
    * except edits of its own numbers.
    */
-  order(order: LessonCommand): void {
+  order(order: LessonOrder): void {
     const world = this.#world;
     const state = this.#state;
     if (order.type === 'edit') this.#own[order.place] = order.value;
@@ -145,9 +145,9 @@ export class LessonRun {
     for (;;) {
       const { leader } = this.#state!;
       const next = group.rank === leader ? await orders.next() : undefined;
-      const order = v.parse(LessonCommand, await group.broadcastObject(next, leader, { timeoutMs: FOREVER_MS }));
+      const order = v.parse(LessonOrder, await group.broadcastObject(next, leader, { timeoutMs: FOREVER_MS }));
       if (order.type === 'steps') await this.#takeSteps(group, order.count);
-      else this.#state = applyLessonCommand(this.#state!, order);
+      else this.#state = applyLessonOrder(this.#state!, order);
       this.#emitState();
       if (this.#state!.isOver) return reportOf(this.#state!);
     }
@@ -179,7 +179,7 @@ export class LessonRun {
     for (;;) {
       const rank = await group.recv(edit, null, { tag: EDIT_TAG, timeoutMs: FOREVER_MS });
       const [place, value] = edit;
-      const order = v.safeParse(LessonCommand, { type: 'edit', rank, place, value });
+      const order = v.safeParse(LessonOrder, { type: 'edit', rank, place, value });
       // Only valid edits are accepted, because the sender may run a different program.
       if (order.success) orders.add(order.output);
     }
@@ -197,15 +197,15 @@ export class LessonRun {
 
 /** A queue of the orders that the leader has to send to all ranks, one after the other. */
 class OrderQueue {
-  readonly #orders: LessonCommand[] = [];
+  readonly #orders: LessonOrder[] = [];
   #more: Deferred<void> = deferred();
 
-  add(order: LessonCommand): void {
+  add(order: LessonOrder): void {
     this.#orders.push(order);
     this.#more.resolve();
   }
 
-  async next(): Promise<LessonCommand> {
+  async next(): Promise<LessonOrder> {
     while (this.#orders.length === 0) {
       this.#more = deferred();
       await this.#more.promise;

@@ -7,7 +7,7 @@ import { chunkRange, ringStepCount, ringTransfersAt } from '../../collectives/pl
 import {
   lessonNumbersPerRank,
   type LessonAlgorithm,
-  type LessonCommand,
+  type LessonOrder,
   type LessonRound,
   type LessonState,
   type LessonStep,
@@ -181,7 +181,7 @@ function beginRound(number: number, mode: LessonAlgorithm, numbers: readonly num
  * Returns the state after an order. Orders to take steps are handled by {@link
  * lessonStateAfterStep}.
  */
-export function applyLessonCommand(before: LessonState, order: Exclude<LessonCommand, { type: 'steps' }>): LessonState {
+export function applyLessonOrder(before: LessonState, order: Exclude<LessonOrder, { type: 'steps' }>): LessonState {
   const state = { ...before, version: before.version + 1 };
   const { round, numbers, members } = state;
   switch (order.type) {

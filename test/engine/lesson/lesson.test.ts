@@ -10,7 +10,7 @@ import { parseJob } from '../../../src/spec/job.ts';
 import {
   lessonNumbersPerRank,
   type LessonAlgorithm,
-  type LessonCommand,
+  type LessonOrder,
   type LessonState,
 } from '../../../src/protocol/lesson.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
@@ -108,7 +108,7 @@ async function meet(pupils: readonly Pupil[]): Promise<World> {
   return world;
 }
 
-function lead(pupils: readonly Pupil[], ...orders: LessonCommand[]): void {
+function lead(pupils: readonly Pupil[], ...orders: LessonOrder[]): void {
   const leader = pupils.find(({ id, state }) => state.members[state.leader]!.member === id)!;
   for (const order of orders) leader.run.order(order);
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import {
   randomLessonNumbers,
   continueLessonInWorld,
-  applyLessonCommand,
+  applyLessonOrder,
   isRoundDone,
   busiestDirectionBytes,
   lessonMovesAt,
@@ -55,7 +55,7 @@ test.each(LESSON_ALGORITHMS)(
 
 describe('the state of a lesson', () => {
   test('counts the bytes of a line in its busier direction, and stores those of the busiest line after a round', () => {
-    const before = applyLessonCommand(continueLessonInWorld(null, world('a', 'b', 'c')), {
+    const before = applyLessonOrder(continueLessonInWorld(null, world('a', 'b', 'c')), {
       type: 'begin',
       mode: 'parameter-server',
     });
@@ -67,10 +67,10 @@ describe('the state of a lesson', () => {
 
   test('ignores edits at positions that do not exist', () => {
     const state = continueLessonInWorld(null, world('a', 'b'));
-    const edited = applyLessonCommand(state, { type: 'edit', rank: 1, place: 3, value: -7 });
+    const edited = applyLessonOrder(state, { type: 'edit', rank: 1, place: 3, value: -7 });
     expect(edited.round.own[1]![3]).toBe(-7);
-    expect(applyLessonCommand(state, { type: 'edit', rank: 1, place: 4, value: 1 })).toBe(state);
-    expect(applyLessonCommand(state, { type: 'edit', rank: 2, place: 0, value: 1 })).toBe(state);
+    expect(applyLessonOrder(state, { type: 'edit', rank: 1, place: 4, value: 1 })).toBe(state);
+    expect(applyLessonOrder(state, { type: 'edit', rank: 2, place: 0, value: 1 })).toBe(state);
   });
 
   test('lets newcomers wait for the next round as long as the ranks of this round keep their numbers', () => {
@@ -78,7 +78,7 @@ describe('the state of a lesson', () => {
     const more = continueLessonInWorld(state, world('a', 'b', 'c'));
     expect(more.round).toBe(state.round);
     expect(more.change).toMatchObject({ left: [], joined: [{ rank: 2, name: 'c' }], isRestarted: false });
-    expect(applyLessonCommand(more, { type: 'begin', mode: 'ring' })).toMatchObject({
+    expect(applyLessonOrder(more, { type: 'begin', mode: 'ring' })).toMatchObject({
       round: { n: 3, number: 2 },
       change: null,
     });
@@ -87,7 +87,7 @@ describe('the state of a lesson', () => {
   });
 
   test('restarts a round when one of its ranks leaves, and removes the slow line together with its rank', () => {
-    const slowed = applyLessonCommand(continueLessonInWorld(null, world('a', 'b', 'c')), {
+    const slowed = applyLessonOrder(continueLessonInWorld(null, world('a', 'b', 'c')), {
       type: 'slow',
       slow: { rank: 1, seconds: 4 },
     });
