@@ -3,7 +3,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import type { EngineEvent } from '../src/protocol/events.ts';
 import { isDataChosenInTabs } from '../src/spec/job.ts';
 import { systemClock } from '../src/util/clock.ts';
-import { deferred } from '../src/util/deferred.ts';
+import { createDeferred } from '../src/util/deferred.ts';
 import { errorMessageOf, TimeoutError } from '../src/util/errors.ts';
 import { awaitServer } from './awaitServer.ts';
 import { closeBrowser, launchBrowser, launchBrowsers, type LaunchOptions } from './browser/browser.ts';
@@ -55,7 +55,7 @@ export async function joinTabs(options: JoinTabsOptions, io: Io): Promise<TabOut
   io.signal.throwIfAborted();
   const log = createLog(io, options.tabs[0]!.name, systemClock);
   const pool = await BrowserPool.launch(options, log, io.signal);
-  const over = deferred();
+  const over = createDeferred();
   const interrupt = (): void => over.reject(io.signal.reason);
   io.signal.addEventListener('abort', interrupt);
   const outcomes = new Map<number, TabOutcome>();

@@ -5,7 +5,7 @@
 import { open, rename, rm } from 'node:fs/promises';
 import type { EngineEvent, EventOf } from '../src/protocol/events.ts';
 import type { ModelFileFormat, WeightsFormat } from '../src/spec/modelFile.ts';
-import { deferred, type Deferred } from '../src/util/deferred.ts';
+import { createDeferred, type Deferred } from '../src/util/deferred.ts';
 import type { Clock } from '../src/util/clock.ts';
 import { errorMessageOf, PeergradError, errorReasonOf, TimeoutError } from '../src/util/errors.ts';
 
@@ -93,7 +93,7 @@ export class ModelWriter {
   /** Writes the final checkpoint of an interrupted run. Never rejects. */
   async saveLast(): Promise<void> {
     this.#saveCheckpoint();
-    const late = deferred();
+    const late = createDeferred();
     const cancel = this.#options.clock.after(HURRIED_MS, () => late.resolve());
     await Promise.race([this.#work, late.promise]);
     cancel();
@@ -141,7 +141,7 @@ export class ModelWriter {
   }
 
   async #ask(tab: string, format: ModelFileFormat): Promise<Exported> {
-    const answer = deferred<Exported>();
+    const answer = createDeferred<Exported>();
     this.#options.ask(tab, format).catch((error: unknown) => answer.reject(error));
     return this.#answerOf(tab, answer, answer.resolve);
   }
@@ -149,7 +149,7 @@ export class ModelWriter {
   /** Yields the bytes of the file that a tab exported. */
   async *#partsOf(tab: string): AsyncGenerator<Uint8Array, void> {
     for (let at = 0; ; at += PART_BYTES) {
-      const answer = deferred<Uint8Array>();
+      const answer = createDeferred<Uint8Array>();
       this.#options.read(tab, at, at + PART_BYTES).then(answer.resolve, answer.reject);
       const part = await this.#answerOf(tab, answer);
       if (part.length > 0) yield part;

@@ -3,7 +3,7 @@
  * admits it.
  */
 import type { Clock } from '../src/util/clock.ts';
-import { deferred } from '../src/util/deferred.ts';
+import { createDeferred } from '../src/util/deferred.ts';
 import { errorMessageOf } from '../src/util/errors.ts';
 import type { TabOutcome } from './browser/visit.ts';
 
@@ -101,7 +101,7 @@ export async function keepTabInRoom(options: RejoinOptions): Promise<TabOutcome>
 /** @throws (rejects) the reason of `signal` when it is aborted. */
 export async function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
-  const slept = deferred();
+  const slept = createDeferred();
   const cancel = clock.after(ms, () => slept.resolve());
   const interrupt = (): void => slept.reject(signal.reason);
   signal.addEventListener('abort', interrupt);

@@ -4,7 +4,7 @@
 import type { EngineEvent, RankState } from '../src/protocol/events.ts';
 import type { RunResult } from '../src/protocol/runResult.ts';
 import type { Clock } from '../src/util/clock.ts';
-import { deferred } from '../src/util/deferred.ts';
+import { createDeferred } from '../src/util/deferred.ts';
 import { PeergradError, TimeoutError } from '../src/util/errors.ts';
 
 /**
@@ -41,7 +41,7 @@ interface Tab {
 export class RunWatch {
   readonly #options: WatchOptions;
   readonly #tabs: ReadonlyMap<string, Tab>;
-  readonly #done = deferred<RunResult[]>();
+  readonly #done = createDeferred<RunResult[]>();
   readonly #startedAt: number;
   #lastEventAt: number;
   #cancelTimer: () => void = () => {};

@@ -5,7 +5,7 @@
 import type { PrepareMessage, RoomMessage, ServerMessage } from '../src/protocol/control.ts';
 import {
   NO_VERSION,
-  type DeltaListLayout,
+  type RoomDeltaListLayout,
   type PrepareDelta,
   type RoomDelta,
   type ListRun,
@@ -111,9 +111,9 @@ function layoutOf<Item>(
   list: readonly Item[],
   id: (item: Item) => string,
   isEqual: (before: Item, after: Item) => boolean = isSame,
-): DeltaListLayout<Item> {
+): RoomDeltaListLayout<Item> {
   const places = new Map(base.map((item, place) => [id(item), place]));
-  const layout: DeltaListLayout<Item> = [];
+  const layout: RoomDeltaListLayout<Item> = [];
   let run: ListRun | null = null;
   for (const item of list) {
     const place = places.get(id(item));
@@ -130,7 +130,7 @@ function layoutOf<Item>(
 }
 
 /** Whether `layout` stands for all items of `base` in the same order: nothing has changed. */
-function isUnchanged<Item>(base: readonly Item[], layout: DeltaListLayout<Item>): boolean {
+function isUnchanged<Item>(base: readonly Item[], layout: RoomDeltaListLayout<Item>): boolean {
   if (base.length === 0) return layout.length === 0;
   const [part] = layout;
   return layout.length === 1 && Array.isArray(part) && part[1] === base.length;

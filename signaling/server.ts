@@ -16,7 +16,7 @@ import { NETWORK_CHECK_ROOM } from '../src/protocol/networkCheck.ts';
 import type { RoomOpening } from '../src/protocol/room.ts';
 import { SERVER_LINK_PATH, type ServerLinkOpening } from '../src/protocol/serverLink.ts';
 import { systemClock, type Clock } from '../src/util/clock.ts';
-import { deferred } from '../src/util/deferred.ts';
+import { createDeferred } from '../src/util/deferred.ts';
 import { PeergradError, UsageError } from '../src/util/errors.ts';
 import { clientAddress, isLoopback, networkOf, reachableHosts } from './http/address.ts';
 import { CLOSE_POLICY, CLOSE_RESTART, Connection, type ServerContext } from './connection.ts';
@@ -205,7 +205,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   const hosts = new AnsweredHosts({ host, tls, origins, trustProxy });
   let isClosing = false;
   /** Settles when the last WebSocket is gone after the server has begun to close. */
-  const emptied = deferred();
+  const emptied = createDeferred();
   const handler = createHttpHandler({
     dist,
     data,

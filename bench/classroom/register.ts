@@ -2,7 +2,7 @@
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { unlessAborted, withinDeadline } from '../../src/util/deadline.ts';
-import { deferred, type Deferred } from '../../src/util/deferred.ts';
+import { createDeferred, type Deferred } from '../../src/util/deferred.ts';
 import { PeergradError, TimeoutError } from '../../src/util/errors.ts';
 
 /** What the events of a tab say about it. */
@@ -74,7 +74,7 @@ export class Register {
    *   a tab fails; the reason of the signal when it is aborted.
    */
   async all(what: string, ms: number, isDone: (tab: TabRecord) => boolean): Promise<void> {
-    const done = deferred();
+    const done = createDeferred();
     this.#wait = { isDone, done };
     this.#check();
     const late = (): Error => {

@@ -3,7 +3,7 @@ import { launchBrowser, type Browser } from '../../launcher/browser/browser.ts';
 import { openTabs } from '../../launcher/browser/tabs.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { withinDeadline } from '../../src/util/deadline.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { TimeoutError } from '../../src/util/errors.ts';
 import { killTree, memoryOfTree } from './processes.ts';
 
@@ -58,7 +58,7 @@ export class TabGroup {
    */
   async kill(): Promise<void> {
     if (!this.#browser.isConnected()) return;
-    const ended = deferred();
+    const ended = createDeferred();
     this.#browser.on('disconnected', () => ended.resolve());
     killTree(this.#pid);
     const late = (): Error => new TimeoutError(`Process ${this.#pid} did not end within ${KILL_MS / 1000} s.`);

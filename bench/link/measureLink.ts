@@ -8,7 +8,7 @@ import {
 } from '../../src/protocol/frame.ts';
 import { HIGH_WATER_BYTES, type Link } from '../../src/transport/link.ts';
 import { median } from '../../src/util/statistics.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import type { BareChannel } from '../world/bareChannels.ts';
 import { LINK_GENERATION } from '../world/links.ts';
 import type { PageRank, WorkerRank } from '../world/rank.ts';
@@ -51,7 +51,7 @@ function senderOver(bare: BareChannel): Sender {
     async send(frame) {
       channel.send(frame);
       if (channel.bufferedAmount < HIGH_WATER_BYTES) return;
-      const drained = deferred();
+      const drained = createDeferred();
       channel.onbufferedamountlow = () => drained.resolve();
       await drained.promise;
     },
@@ -66,7 +66,7 @@ function measure(link: Sender, rank: number): Promise<LinkFigures> {
 }
 
 async function lead(link: Sender): Promise<LinkFigures> {
-  let answered = deferred();
+  let answered = createDeferred();
   link.onframe = () => answered.resolve();
   const startedAt = performance.now();
   for (let i = 0; i < FRAMES; i++) await link.send(frameOf(MAX_FRAME_BYTES));
@@ -74,7 +74,7 @@ async function lead(link: Sender): Promise<LinkFigures> {
   const MBps = (FRAMES * MAX_FRAME_BYTES) / (performance.now() - startedAt) / 1000;
   const times: number[] = [];
   for (let i = 0; i < PINGS; i++) {
-    answered = deferred();
+    answered = createDeferred();
     const sentAt = performance.now();
     await link.send(frameOf(FRAME_HEADER_BYTES));
     await answered.promise;
@@ -86,7 +86,7 @@ async function lead(link: Sender): Promise<LinkFigures> {
 
 /** Runs on rank 1: sends an answer to the last 64 KiB frame and to every ping. */
 async function follow(link: Sender): Promise<LinkFigures> {
-  const done = deferred();
+  const done = createDeferred();
   let received = 0;
   link.onframe = () => {
     received += 1;

@@ -10,7 +10,7 @@ import {
 import type { PeerSignal } from '../../src/protocol/linkSignal.ts';
 import { DeltaDecoder } from '../../src/protocol/deltaDecoder.ts';
 import type { SentMessage } from '../../src/protocol/deltas.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { socketUrl } from '../../src/util/socketUrl.ts';
 import { DEFAULT_LIMITS } from '../../signaling/limits.ts';
 
@@ -52,7 +52,7 @@ class Member {
 
   /** Resolves with the next message of `type` that arrives after the call. */
   async next<Type extends ServerMessage['type']>(type: Type): Promise<Of<Type>> {
-    const { promise, resolve, reject } = deferred<ServerMessage>();
+    const { promise, resolve, reject } = createDeferred<ServerMessage>();
     this.#awaited = { type, resolve, reject };
     return (await promise) as Of<Type>;
   }

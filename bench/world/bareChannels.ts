@@ -1,5 +1,5 @@
 /** Data channels without simple-peer and frames. Benchmarks compare links with them. */
-import { deferred, type Deferred } from '../../src/util/deferred.ts';
+import { createDeferred, type Deferred } from '../../src/util/deferred.ts';
 
 /** A signal between two pages that open a bare channel. */
 export type PageSignal = { for: 'page' } & (
@@ -75,7 +75,7 @@ export class BareChannels {
     connection.onicecandidate = ({ candidate }) => {
       if (candidate) this.#sendSignal(rank, { for: 'page', candidate: candidate.toJSON() });
     };
-    const opened = deferred<BareChannel>();
+    const opened = createDeferred<BareChannel>();
     const raw = connection.createDataChannel('bare', { negotiated: true, id: 0 });
     const channel = new BareChannel(raw);
     raw.onopen = () => opened.resolve(channel);

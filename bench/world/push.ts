@@ -3,7 +3,7 @@
  * neighbour over bare channels, without frames.
  */
 import { leftNeighbourOf, rightNeighbourOf } from '../../src/collectives/plans/ringPlan.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import type { BareChannel } from './bareChannels.ts';
 import type { PageRank } from './rank.ts';
 
@@ -39,7 +39,7 @@ export async function neighboursOf(page: PageRank): Promise<[BareChannel, BareCh
  * Sends, receives and forwards the bytes of a share. Resolves when all are received and forwarded.
  */
 export function push(left: BareChannel, { channel }: BareChannel, { own, expected, passedOn }: Share): Promise<void> {
-  const done = deferred();
+  const done = createDeferred();
   const bytes = new Uint8Array(own);
   const waiting: (ArrayBuffer | Uint8Array<ArrayBuffer>)[] = [];
   let received = 0;

@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { systemClock } from '../../src/util/clock.ts';
 import { withinDeadline } from '../../src/util/deadline.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { errorMessageOf, PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 import { SOFTWARE_RENDERER } from '../../src/util/gpuAdapter.ts';
 import { ensureBrowser } from './findBrowser.ts';
@@ -185,7 +185,7 @@ export async function closeBrowser(browser: Browser): Promise<void> {
 /** Kills a browser and all its tabs with SIGKILL, without any clean-up. */
 export async function killBrowser(browser: Browser): Promise<void> {
   if (!browser.isConnected()) return;
-  const ended = deferred();
+  const ended = createDeferred();
   browser.on('disconnected', () => ended.resolve());
   const cdp = await browser.newBrowserCDPSession();
   const { processInfo } = await cdp.send('SystemInfo.getProcessInfo');

@@ -2,7 +2,7 @@
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
 import type { Clock } from '../../src/util/clock.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { PeergradError, RemovedError, RunOverError } from '../../src/util/errors.ts';
 import { RunWatch, STALL_MS } from '../watch.ts';
 
@@ -23,8 +23,8 @@ interface VisitOptions {
 
 export class Visit {
   readonly #options: VisitOptions;
-  readonly #admitted = deferred();
-  readonly #over = deferred<TabOutcome>();
+  readonly #admitted = createDeferred();
+  readonly #over = createDeferred<TabOutcome>();
   readonly #watch: RunWatch;
 
   constructor(options: VisitOptions) {

@@ -7,7 +7,7 @@ import type { Browser, Page } from 'playwright-core';
 import { NETWORK_ADVICE, type NetworkCheckEvent } from '../../src/protocol/networkCheck.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { unlessAborted, withinDeadline } from '../../src/util/deadline.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 import { closeBrowser, launchBrowser } from '../browser/browser.ts';
 import { ensureBrowser } from '../browser/findBrowser.ts';
@@ -47,8 +47,8 @@ export async function checkNetwork(address: string, options: CheckNetworkOptions
 /** Opens the page in a tab, and in a second one if no other device shows the page. */
 async function checkInTabs(browser: Browser, page: string, io: Io): Promise<NetworkCheckEvent> {
   const name = shortened(hostname());
-  const first = deferred<NetworkCheckEvent>();
-  const done = deferred<NetworkCheckEvent>();
+  const first = createDeferred<NetworkCheckEvent>();
+  const done = createDeferred<NetworkCheckEvent>();
   // A page may end before the result is awaited.
   done.promise.catch(() => {});
   const pages: Page[] = [];

@@ -7,7 +7,7 @@ import { CATALOGUE } from '../../examples/catalogue.ts';
 import type { ExampleEvent } from '../../examples/events.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { withinDeadline } from '../../src/util/deadline.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 import { closeBrowser, launchBrowser, type GpuMode } from '../browser/browser.ts';
 import { DIST, ensureBuilt } from '../build.ts';
@@ -99,7 +99,7 @@ export async function runInTabs(
     const fields = new URLSearchParams(data === undefined ? query : { ...query, data });
     return `${server}/examples/#${name}?${fields}`;
   };
-  const done = deferred();
+  const done = createDeferred();
   /** Names of the tabs that still run. A tab with a rank has the name `rank <n>`. */
   const running = new Map<string, string>();
   const fail = (tab: string, message: string): void => {

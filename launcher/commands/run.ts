@@ -7,7 +7,7 @@ import path from 'node:path';
 import { decodeCheckpoint } from '../../src/formats/checkpoint.ts';
 import {
   DEFAULT_JOB,
-  jobHasCheckpoints,
+  canJobSaveCheckpoints,
   isElasticJob,
   endsWithModel,
   jobDisplayName,
@@ -256,7 +256,7 @@ function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): vo
     );
   }
   const reason = `not every rank has the whole state. Choose --strategy ${DEFAULT_JOB.strategy}, or remove`;
-  if (checkpoint !== undefined && !jobHasCheckpoints(job)) {
+  if (checkpoint !== undefined && !canJobSaveCheckpoints(job)) {
     throw new UsageError(
       `A run with the strategy ${job.strategy} has no checkpoints, because ${reason} --checkpoint. --out saves the final model.`,
     );

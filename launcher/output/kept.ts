@@ -1,5 +1,5 @@
 /** Tells the user of `run` what remains of a run, and how to keep more. */
-import { jobHasCheckpoints, endsWithModel, type JobSpec } from '../../src/spec/job.ts';
+import { canJobSaveCheckpoints, endsWithModel, type JobSpec } from '../../src/spec/job.ts';
 import { MODEL_FILE_ENDINGS, weightsFormatsOfJob } from '../../src/spec/modelFile.ts';
 
 /** Returns a line if the run ends with a model that is not written to a file, otherwise `null`. */
@@ -19,7 +19,7 @@ export function keptOf(job: JobSpec, checkpoint: string | undefined, written: st
   if (checkpoint !== undefined)
     return `The run was interrupted before its first checkpoint, so ${checkpoint} was not written.`;
   if (!endsWithModel(job)) return null;
-  return jobHasCheckpoints(job)
+  return canJobSaveCheckpoints(job)
     ? 'The interrupted run was not saved. To continue such a run later, pass --checkpoint FILE.'
     : 'The interrupted run was not saved, and this run has no checkpoints.';
 }

@@ -8,7 +8,7 @@
 import * as v from 'valibot';
 import { ClientMessage, MAX_CONTROL_BYTES, REFUSAL_CODES, ServerMessage } from '../../src/protocol/control.ts';
 import { memberIdSchema, roomCodeSchema, worldSizeSchema } from '../../src/protocol/scalars.ts';
-import { newcomerEntries, ReconnectReport } from '../../src/protocol/room.ts';
+import { newcomerFieldSchemas, ReconnectReport } from '../../src/protocol/room.ts';
 import { ServerLinkOpening } from '../../src/protocol/serverLink.ts';
 import { CLOSE_NORMAL, CLOSE_POLICY, CLOSE_RESTART } from '../connection.ts';
 import type { MemberMessage } from '../hub.ts';
@@ -30,7 +30,7 @@ const from = address;
 const count = v.pipe(v.number(), v.integer(), v.minValue(1));
 const { entries: place } = v.omit(ServerLinkOpening, ['version', 'token']);
 const { room, generation, member, peer } = place;
-const who = { ...newcomerEntries, holdsKey: v.boolean() };
+const who = { ...newcomerFieldSchemas, holdsKey: v.boolean() };
 
 /**
  * A message that the process with the WebSocket sends to the owner of the room. Messages of the

@@ -12,7 +12,7 @@ import { tabView } from './state/publishedView.ts';
 import { leaveRoom, currentScreen } from './state/store.ts';
 
 const Lobby = lazyPage(async () => (await import('./lobby/Lobby.tsx')).Lobby);
-const Run = lazyPage(async () => (await import('./run/Run.tsx')).Run);
+const Run = lazyPage(async () => (await import('./run/RunScreen.tsx')).RunScreen);
 const RoomLesson = lazyPage(async () => (await import('./lesson/RoomLesson.tsx')).RoomLesson);
 const SoloLesson = lazyPage(async () => (await import('./lesson/SoloLesson.tsx')).SoloLesson);
 const PipelineLesson = lazyPage(async () => (await import('./lesson/pipeline/PipelineLesson.tsx')).PipelineLesson);

@@ -13,7 +13,7 @@ import type { AllReduceName } from '../spec/algorithms.ts';
 import type { Clock } from '../util/clock.ts';
 import { ProtocolError } from '../util/errors.ts';
 import { createCallAgreement, type CallAgreement } from './diagnostics/agreement.ts';
-import { algorithmName, isSameOp, collectiveOpName, type OpDescriptor } from './diagnostics/descriptor.ts';
+import { algorithmName, isSameOp, collectiveOpName, type CollectiveOpDescriptor } from './diagnostics/descriptor.ts';
 import { OpDeadline } from './diagnostics/opDeadline.ts';
 import type { Mesh } from './mesh.ts';
 import type { ProcessGroupOptions } from './options.ts';
@@ -95,7 +95,7 @@ export class InFlightOp {
   readonly #issue: OpDescription<unknown>;
   readonly #work: Work<unknown>;
   readonly #executor: GroupOpExecutor;
-  readonly #descriptor: OpDescriptor;
+  readonly #descriptor: CollectiveOpDescriptor;
   readonly #payload: CollectivePayload;
   /** Numbers of the plan's steps, for a trace. */
   readonly #steps: readonly number[];

@@ -11,14 +11,14 @@ import {
   type FrameHeader,
 } from '../protocol/frame.ts';
 import type { Codec, ReductionEncoding } from './codecs.ts';
-import type { OpDescriptor } from './diagnostics/descriptor.ts';
+import type { CollectiveOpDescriptor } from './diagnostics/descriptor.ts';
 import { copyElements, maxSegmentElements, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
 import type { PlanMove } from './plans/plans.ts';
 import { divideFloats, reduceFunctionFor, unifyNaNs, type ReduceFunction } from './reduce.ts';
 
 /** The arrays of a collective, and how its values are sent. */
 export interface CollectiveArrays {
-  descriptor: OpDescriptor;
+  descriptor: CollectiveOpDescriptor;
   dtype: Dtype;
   /** Array with the data to send; the same as `target` if a collective works in place. */
   source: TypedArray;

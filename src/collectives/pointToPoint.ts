@@ -22,7 +22,7 @@ import {
 import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Clock } from '../util/clock.ts';
-import { deferred } from '../util/deferred.ts';
+import { createDeferred } from '../util/deferred.ts';
 import { MismatchError, ProtocolError, type ErrorContext } from '../util/errors.ts';
 import { algorithmName, shapeText } from './diagnostics/descriptor.ts';
 import { messageTransferText, createMessageDeadline, type MessageTransfer } from './diagnostics/messageDeadline.ts';
@@ -82,7 +82,7 @@ interface Outgoing extends MessageTransfer {
   readonly record: FlightRecord;
   /** Resolves when the tensor has its values; `null` if it already has them. */
   readonly input: Promise<unknown> | null;
-  readonly ready: ReturnType<typeof deferred<void>>;
+  readonly ready: ReturnType<typeof createDeferred<void>>;
   readonly deadline: OpDeadline;
 }
 
@@ -158,7 +158,7 @@ export class PointToPoint {
       record,
       input,
       deadline,
-      ready: deferred(),
+      ready: createDeferred(),
       moved: 0,
       movedAt: null,
     };

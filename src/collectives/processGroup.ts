@@ -15,7 +15,7 @@ import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { LinkTrafficCounters, LinkDescription } from '../transport/link.ts';
 import type { AlgorithmName } from '../spec/algorithms.ts';
 import { systemClock, type Clock } from '../util/clock.ts';
-import { deferred } from '../util/deferred.ts';
+import { createDeferred } from '../util/deferred.ts';
 import { UsageError } from '../util/errors.ts';
 import {
   checkedDisplacements,
@@ -120,7 +120,7 @@ export class ProcessGroup {
     this.localRank = options.localRank ?? 0;
     this.localWorldSize = options.localWorldSize ?? 1;
     this.timeoutMs = options.timeoutMs ?? DEFAULT_OP_TIMEOUT_MS;
-    const failed = deferred<Error>();
+    const failed = createDeferred<Error>();
     this.failed = failed.promise;
     this.#executor = new CollectiveExecutor({
       mesh,

@@ -4,7 +4,7 @@
  * not wait for READY must not fill this rank's memory.
  */
 import type { FrameHeader } from '../protocol/frame.ts';
-import { countedFrameBytes } from '../transport/link.ts';
+import { queuedFrameBytesOf } from '../transport/link.ts';
 import { ProtocolError, type ErrorContext } from '../util/errors.ts';
 
 const MIB = 1024 * 1024;
@@ -44,7 +44,7 @@ export class UnexpectedMessageLimit {
   /** Adds a frame to the count. @throws ProtocolError if its sender exceeds the limit. */
   add(frame: ArrayBuffer, from: number): void {
     const { limits, what, context } = this.#options;
-    const bytes = (this.#bytes.get(from) ?? 0) + countedFrameBytes(frame);
+    const bytes = (this.#bytes.get(from) ?? 0) + queuedFrameBytesOf(frame);
     if (bytes > limits.oneGroup && bytes > this.#maxBytes(from)) {
       const most = this.#maxBytes(from) / MIB;
       throw new ProtocolError(`Rank ${from} sent more than ${most} MiB of ${what}, in all groups together.`, context);
@@ -59,7 +59,7 @@ export class UnexpectedMessageLimit {
 
   /** Subtracts a frame that was received or dropped. */
   remove(frame: ArrayBuffer, from: number): void {
-    this.#bytes.set(from, this.#bytes.get(from)! - countedFrameBytes(frame));
+    this.#bytes.set(from, this.#bytes.get(from)! - queuedFrameBytesOf(frame));
   }
 }
 

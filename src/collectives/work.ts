@@ -7,7 +7,7 @@ import type { HopEvent } from '../protocol/stepTrace.ts';
 import type { AllReduceName } from '../spec/algorithms.ts';
 import type { Clock } from '../util/clock.ts';
 import { withinDeadline } from '../util/deadline.ts';
-import { deferred } from '../util/deferred.ts';
+import { createDeferred } from '../util/deferred.ts';
 import { AbortError, errorReasonOf, TimeoutError } from '../util/errors.ts';
 
 /** Times of an all-reduce on this rank, in milliseconds of the group's clock. */
@@ -18,7 +18,7 @@ export interface AllReduceTrace {
 }
 
 export class Work<T> implements PromiseLike<T> {
-  readonly #result = deferred<T>();
+  readonly #result = createDeferred<T>();
   readonly #clock: Clock;
   readonly #name: string;
   #completed = false;

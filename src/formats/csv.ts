@@ -10,7 +10,7 @@ import { hexOf } from '../util/hex.ts';
 import { CsvRecords, type CsvRecordsStart } from './csvRecords.ts';
 import { isCsvHeader } from './csvHeader.ts';
 import { csvColumnsOf, recordFitsCsvShape, csvShapeOf, csvRecordsStartOf } from './csvShape.ts';
-import { isUnitlessNumber } from './numbers.ts';
+import { isNumberWithoutUnit } from './numbers.ts';
 import { readByteRange } from './partialFile.ts';
 
 /** Number of bytes at the start of a file that show its separator and header. */
@@ -215,7 +215,7 @@ function guess(name: string, head: Uint8Array, isWhole: boolean, start: CsvRecor
       const isOff = Math.abs((lines[0]?.length ?? 0) - usual) === 1;
       const same = (as: number): number => lines.filter(({ length }) => length > 1 && length === as).length;
       const alike = Math.max(same(lines[0]?.length ?? 0), isOff && usual > 1 ? same(usual) : 0);
-      const numbers = fields.filter(isUnitlessNumber).length;
+      const numbers = fields.filter(isNumberWithoutUnit).length;
       const score = [alike / Math.max(1, lines.length), Number(error === null), numbers / Math.max(1, fields.length)];
       return { separator, records, error, score };
     },

@@ -1,6 +1,6 @@
 /** Detects whether the first record of a table holds column names or data. */
 import { isMissingValueMarker } from './missing.ts';
-import { parseNumberWithUnit, isUnitlessNumber } from './numbers.ts';
+import { parseNumberWithUnit, isNumberWithoutUnit } from './numbers.ts';
 
 /** Consecutive integers are column names if the first one is 0 or a year in this range. */
 const YEARS = [1900, 2100] as const;
@@ -31,7 +31,7 @@ export function isCsvHeader(first: readonly string[], below: readonly (readonly 
     return signOf(field, all!, different!);
   });
   const count = (sign: Sign): number => signs.filter((one) => one === sign).length;
-  const numbers = fields.filter(isUnitlessNumber);
+  const numbers = fields.filter(isNumberWithoutUnit);
   if (count('name') > 0 && (numbers.length === 0 || count('value') === 0)) return true;
   if (count('value') > count('unlike')) return false;
   if (numbers.length === 0 || countUp(numbers)) return true;
@@ -46,7 +46,7 @@ export function isCsvHeader(first: readonly string[], below: readonly (readonly 
  * @param others those of the values whose row differs from the first record.
  */
 function signOf(field: string, values: readonly string[], others: readonly string[]): Sign | null {
-  if (!isFilled(field) || isUnitlessNumber(field) || values.length === 0) return null;
+  if (!isFilled(field) || isNumberWithoutUnit(field) || values.length === 0) return null;
   // If the field does not start with a letter or an underscore, it is a misspelt number instead of
   // a name. The mistake is reported later.
   if (others.length > 0 && others.every((one) => parseNumberWithUnit(one) !== null)) {

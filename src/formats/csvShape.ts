@@ -1,6 +1,6 @@
 /** Where the records of a CSV file begin, and which of their fields are columns. */
 import type { CsvRecords, CsvRecordsStart } from './csvRecords.ts';
-import { isUnitlessNumber } from './numbers.ts';
+import { isNumberWithoutUnit } from './numbers.ts';
 
 const BOM = [0xef, 0xbb, 0xbf];
 /** Matches a line such as `sep=;`, which tells Excel the separator. Such a line is not data. */
@@ -32,7 +32,7 @@ function areNames(below: readonly (readonly string[])[], isQuoted: boolean): boo
   const names = new Set(below.map(([name]) => name));
   // If the first fields are numbers without quotes, they may be the parts of numbers before a
   // decimal comma.
-  return names.size === below.length && (isQuoted || ![...names].some((name) => isUnitlessNumber(name!)));
+  return names.size === below.length && (isQuoted || ![...names].some((name) => isNumberWithoutUnit(name!)));
 }
 
 /** @param isQuoted whether each row begins with a quote. */

@@ -219,7 +219,7 @@ function plain(text: string, mark: DecimalMark): string {
 }
 
 /** Returns whether a field is a number without a unit, with a decimal point or a decimal comma. */
-export function isUnitlessNumber(field: string): boolean {
+export function isNumberWithoutUnit(field: string): boolean {
   const amount = parseNumberWithUnit(field);
   return amount?.unit === '' && (numberWithoutUnit(amount, 'point') ?? numberWithoutUnit(amount, 'comma')) !== null;
 }

@@ -5,15 +5,15 @@ import { elementCountOf } from '../util/shape.ts';
 import type { WebGpuBackend } from './backend.ts';
 
 /** Number of components of a buffer element: 1 for `f32`, 2 for `vec2<f32>`, 4 for `vec4<f32>`. */
-export type ComponentCount = 1 | 2 | 4;
+export type BufferComponentCount = 1 | 2 | 4;
 
 export interface GpuProgram {
   /** Identifies the code. Programs with equal keys and inputs of equal rank share a pipeline. */
   readonly key: string;
   /** WGSL names of the inputs, each with its number of components. */
-  readonly inputs: Readonly<Record<string, ComponentCount>>;
+  readonly inputs: Readonly<Record<string, BufferComponentCount>>;
   /** Components of the output buffer `result`; 1 by default. */
-  readonly outputComponents?: ComponentCount;
+  readonly outputComponents?: BufferComponentCount;
   /** Members of `uniforms`, each with its type and value. */
   readonly uniforms?: Readonly<Record<string, { readonly type: 'i32' | 'f32'; readonly value: number }>>;
   readonly workgroupSize: readonly [number, number, number];

@@ -3,7 +3,7 @@ import type { Dataset } from './dataset.ts';
 import { SyntheticDigits } from './digits/digits.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
 import { openTrainingText } from './gpt/openTrainingText.ts';
-import type { Text } from './gpt/text.ts';
+import type { TrainingText } from './gpt/text.ts';
 import { openImages, type ImagesJob } from './images/images.ts';
 import { loadMnist } from './images/mnist.ts';
 import { modelProblem } from './models/customLayers.ts';
@@ -150,7 +150,7 @@ export async function previewFiles(
   }
 }
 
-function previewOf({ notes }: Text, { tokenizer, train, test, characters, beginning }: Corpus): TextPreview {
+function previewOf({ notes }: TrainingText, { tokenizer, train, test, characters, beginning }: Corpus): TextPreview {
   return {
     kind: 'gpt',
     characters,

@@ -1,7 +1,7 @@
 /** Splits samples into training and held-out samples, for files that do not define a split. */
 import type { DataNote } from '../spec/preview.ts';
 import { DataError } from '../util/errors.ts';
-import { mixSeed, permutation } from '../util/rng.ts';
+import { mixSeed, seededPermutation } from '../util/rng.ts';
 
 /**
  * This number is mixed into the seed, so that the split does not use the same random numbers as
@@ -49,7 +49,7 @@ export interface TrainTestSplit {
  */
 export function trainTestSplit(labels: ArrayLike<number>, seed: number): TrainTestSplit {
   const count = labels.length;
-  const order = permutation(count, mixSeed(seed, SPLIT_WORD));
+  const order = seededPermutation(count, mixSeed(seed, SPLIT_WORD));
   // Classes are numbered in the order in which the permutation reaches them.
   const numbers = new Map<number, number>();
   const sizes: number[] = [];

@@ -5,7 +5,7 @@
 import { ProcessGroup } from '../collectives/processGroup.ts';
 import type { RankStateReport } from '../engine/membership/membership.ts';
 import { unlessAborted } from '../util/deadline.ts';
-import { deferred, type Deferred } from '../util/deferred.ts';
+import { createDeferred, type Deferred } from '../util/deferred.ts';
 import { errorMessageOf, PeerGoneError, RunOverError, TimeoutError, UsageError } from '../util/errors.ts';
 import { watchCurrentGpu } from './device.ts';
 import {
@@ -79,8 +79,8 @@ export async function joinGroup(
 ): Promise<ProcessGroup> {
   const { worldSize, timeoutMs = DEFAULT_INIT_TIMEOUT_MS } = options;
   const { clock } = surroundings;
-  const joined = deferred<ProcessGroup>();
-  const over = deferred();
+  const joined = createDeferred<ProcessGroup>();
+  const over = createDeferred();
   let formed: { group: ProcessGroup; membership: Membership } | null = null;
   const room = new LibraryRoom(
     options,
@@ -95,7 +95,7 @@ export async function joinGroup(
         const { mesh, localRank, localWorldSize, activityOf, signal } = generation;
         const group = new ProcessGroup(mesh, { clock, localRank, localWorldSize, activityOf });
         const gpu = watchCurrentGpu((error) => group.abort(error));
-        const released = deferred();
+        const released = createDeferred();
         const release = (): void => {
           gpu.stop();
           group.destroy();

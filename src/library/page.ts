@@ -5,7 +5,7 @@
 import type { PeerConnector } from '../engine/membership/generationLinkOptions.ts';
 import type { RequestTabPort } from '../transport/broker.ts';
 
-export interface ProgramPage {
+export interface ProgramPageAccess {
   /** The address of the page. `null` if the program has no page. */
   readonly address: PageAddress | null;
   readonly connectPeer: PeerConnector;

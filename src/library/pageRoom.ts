@@ -1,7 +1,7 @@
 /** Reads the room's code from the address of a page, such as `https://host/page#K7F3QX`. */
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { UsageError } from '../util/errors.ts';
-import type { ProgramPage } from './page.ts';
+import type { ProgramPageAccess } from './page.ts';
 import type { LocatedRoom, RoomOptions } from './roomOptions.ts';
 
 /**
@@ -23,7 +23,7 @@ export function roomCodeInAddress(hash: string): string | undefined {
  */
 export function completeFromPageAddress<T extends RoomOptions>(
   options: T,
-  { address, writeRoom }: Pick<ProgramPage, 'address' | 'writeRoom'>,
+  { address, writeRoom }: Pick<ProgramPageAccess, 'address' | 'writeRoom'>,
 ): T & LocatedRoom {
   const server = options.server ?? address?.origin;
   if (server === undefined) {

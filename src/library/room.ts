@@ -20,7 +20,7 @@ import { systemClock } from '../util/clock.ts';
 import type { Deferred } from '../util/deferred.ts';
 import { AbortError, PeerGoneError, errorReasonOf, SignalingError, UsageError } from '../util/errors.ts';
 import { prepareDevice, type DeviceChoice } from './device.ts';
-import type { ProgramPage } from './page.ts';
+import type { ProgramPageAccess } from './page.ts';
 import { completeFromPageAddress } from './pageRoom.ts';
 import type { LocatedRoom, RoomOptions } from './roomOptions.ts';
 import { thisPage } from './thisPage.ts';
@@ -40,7 +40,7 @@ export interface RoomSurroundings
       | 'connectTab'
       | 'connectServer'
     >,
-    Pick<ProgramPage, 'leaving'> {
+    Pick<ProgramPageAccess, 'leaving'> {
   /** The device that TensorFlow.js uses. */
   device: ReportedDevice;
 }

@@ -3,7 +3,7 @@ import { requestTabPort } from '../transport/broker.ts';
 import { connectPeer } from '../transport/peerLink.ts';
 import { systemClock } from '../util/clock.ts';
 import { setDebugPatterns, watchDebugPatterns } from '../util/debugLog.ts';
-import { writeRoomToAddress, type ProgramPage } from './page.ts';
+import { writeRoomToAddress, type ProgramPageAccess } from './page.ts';
 import { requestHostPage } from './worker/hostedPage.ts';
 
 /**
@@ -11,7 +11,7 @@ import { requestHostPage } from './worker/hostedPage.ts';
  * change.
  */
 let isLogWatched = false;
-let hostedPage: Promise<ProgramPage> | null = null;
+let hostedPage: Promise<ProgramPageAccess> | null = null;
 
 /**
  * Resolves with the page on which this program runs. If the program runs in a worker, resolves with
@@ -19,7 +19,7 @@ let hostedPage: Promise<ProgramPage> | null = null;
  *
  * @throws (rejects) UsageError in a worker whose page does not call `hostWorker`.
  */
-export function thisPage(): Promise<ProgramPage> {
+export function thisPage(): Promise<ProgramPageAccess> {
   if (!('DedicatedWorkerGlobalScope' in globalThis)) {
     const { location } = globalThis as Partial<typeof globalThis>;
     if (location && !isLogWatched) {

@@ -10,7 +10,7 @@ import { LinkSignal } from './linkSignal.ts';
 import { JobSpec } from '../spec/job.ts';
 import {
   ReportedDevice,
-  newcomerEntries,
+  newcomerFieldSchemas,
   Pulse,
   ReconnectReport,
   RemovedMembers,
@@ -63,13 +63,13 @@ export const ClientMessage = v.variant('type', [
   v.strictObject({
     type: v.literal('create'),
     version: v.literal(PROTOCOL_VERSION),
-    ...newcomerEntries,
+    ...newcomerFieldSchemas,
     ...RoomOpening.entries,
   }),
   v.strictObject({
     type: v.literal('join'),
     version: v.literal(PROTOCOL_VERSION),
-    ...newcomerEntries,
+    ...newcomerFieldSchemas,
     room: roomCodeSchema,
     /**
      * The world size that the newcomer expects. A room with a different world size refuses the
@@ -83,7 +83,7 @@ export const ClientMessage = v.variant('type', [
   v.strictObject({
     type: v.literal('reconnect'),
     version: v.literal(PROTOCOL_VERSION),
-    ...newcomerEntries,
+    ...newcomerFieldSchemas,
     room: roomCodeSchema,
     member: memberIdSchema,
     /** The latest token, from `admitted` or `credentials`. */

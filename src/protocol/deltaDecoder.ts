@@ -4,7 +4,7 @@ import { ProtocolError } from '../util/errors.ts';
 import type { PrepareMessage, RoomMessage, ServerMessage } from './control.ts';
 import {
   NO_VERSION,
-  type DeltaListLayout,
+  type RoomDeltaListLayout,
   type PrepareDelta,
   type RoomDelta,
   type ListRun,
@@ -75,7 +75,7 @@ function prepared(room: RoomMessage | null, { base: _base, ...delta }: PrepareDe
 }
 
 /** @throws ProtocolError if a run of elements goes beyond the end of `base`. */
-function listOf<Item extends object | string>(base: readonly Item[], layout: DeltaListLayout<Item>): Item[] {
+function listOf<Item extends object | string>(base: readonly Item[], layout: RoomDeltaListLayout<Item>): Item[] {
   return layout.flatMap((part) => (isRun(part) ? elements(base, part) : [part]));
 }
 

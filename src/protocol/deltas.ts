@@ -17,7 +17,7 @@ export type ListRun = v.InferOutput<typeof ListRun>;
  * written out.
  */
 const layout = <const Schema extends v.GenericSchema>(item: Schema) => v.array(v.union([ListRun, item]));
-export type DeltaListLayout<Item> = (ListRun | Item)[];
+export type RoomDeltaListLayout<Item> = (ListRun | Item)[];
 
 const { entries } = RoomMessage;
 

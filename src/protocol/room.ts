@@ -31,7 +31,7 @@ export const NodeCountRange = v.pipe(
 export type NodeCountRange = v.InferOutput<typeof NodeCountRange>;
 
 /** The data that a newcomer may state in addition to its name. */
-export const newcomerEntries = {
+export const newcomerFieldSchemas = {
   name: displayNameSchema,
   /**
    * A random id that all tabs of a browser profile share. It determines a rank's local rank. Only

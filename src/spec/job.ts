@@ -274,7 +274,7 @@ export function isElasticJob({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
 }
 
 /** Returns whether a run can be saved as a checkpoint. */
-export function jobHasCheckpoints({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
+export function canJobSaveCheckpoints({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
   return STRATEGIES[strategy].hasCheckpoints;
 }
 

@@ -10,7 +10,7 @@ import type { OptimizerName } from './names.ts';
 export type ModelKind = 'classifier' | 'language model';
 
 /** How fragments of the parameters are exchanged in turn. */
-export interface StreamingFacts {
+export interface FragmentExchangeFacts {
   fragments: number;
   /** Steps from the beginning of an exchange until its result is applied (tau in the paper). */
   delay: number;
@@ -25,7 +25,7 @@ export interface OuterStepFacts {
   /** Whether ranks send only the largest changes, in a few bits each. */
   isSparse: boolean;
   /** `null`: ranks exchange all parameters together. */
-  streaming: StreamingFacts | null;
+  streaming: FragmentExchangeFacts | null;
 }
 
 /** A codec that a measuring run combines with the strategy, for the comparison with others. */

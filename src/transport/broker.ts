@@ -3,7 +3,7 @@
  * only a SharedWorker can pass ports between tabs. This code runs on the main thread only, because
  * dedicated workers cannot reach a SharedWorker.
  */
-import { deferred } from '../util/deferred.ts';
+import { createDeferred } from '../util/deferred.ts';
 import { errorMessageOf, PeerGoneError } from '../util/errors.ts';
 
 export interface TabPortRequest {
@@ -22,7 +22,7 @@ export interface TabPortRequest {
 export type RequestTabPort = (key: string) => TabPortRequest;
 
 export const requestTabPort: RequestTabPort = (key) => {
-  const found = deferred<MessagePort>();
+  const found = createDeferred<MessagePort>();
   const fail = (why: string): void => found.reject(new PeerGoneError(`This browser cannot connect its tabs: ${why}.`));
   let broker: SharedWorker | null = null;
   try {

@@ -7,7 +7,7 @@
 import { generationOfFrame, isHandshakeFrame, writeFrameNumber } from '../protocol/frame.ts';
 import { isServedRoute } from '../protocol/runEvents.ts';
 import { systemClock } from '../util/clock.ts';
-import { deferred } from '../util/deferred.ts';
+import { createDeferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
 import { BaseLink } from './linkEnd.ts';
 import type { FrameChannel } from './frameChannel.ts';
@@ -232,7 +232,7 @@ export function openChannelLink(
   connection: WebRtcConnections,
   window = DATA_CHANNEL_FRAME_WINDOW,
 ): Promise<Link> {
-  const opened = deferred<Link>();
+  const opened = createDeferred<Link>();
   const further: RTCDataChannel[] = [];
   connection.onchannel = (one) => further.push(one);
   connection.onclose = (error) => {

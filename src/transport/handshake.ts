@@ -6,7 +6,7 @@
 import * as v from 'valibot';
 import { decodeJsonFrame, emptyFrameHeader, encodeJsonFrame, FrameKind, readFrameHeader } from '../protocol/frame.ts';
 import type { Clock } from '../util/clock.ts';
-import { deferred } from '../util/deferred.ts';
+import { createDeferred } from '../util/deferred.ts';
 import { PeerGoneError, ProtocolError, TimeoutError } from '../util/errors.ts';
 import type { Link } from './link.ts';
 
@@ -32,7 +32,7 @@ export async function performHandshake(
   expected: HelloMessage,
   { timeoutMs, clock, isExcused = () => false }: { timeoutMs: number; clock: Clock; isExcused?: () => boolean },
 ): Promise<void> {
-  const done = deferred();
+  const done = createDeferred();
   let greeted = false;
   let acknowledged = false;
   const expire = (): void => {
@@ -95,7 +95,7 @@ export async function performHandshake(
  * Rejects if the link closes first.
  */
 export function waitForFirstFrame(link: Link): Promise<void> {
-  const arrived = deferred();
+  const arrived = createDeferred();
   link.onclose = (error) => arrived.reject(error ?? new PeerGoneError('The other end has closed the connection.'));
   link.onframe = () => arrived.resolve();
   return arrived.promise;

@@ -96,7 +96,7 @@ export const HIGH_WATER_BYTES = 1024 * 1024;
 const MIN_FRAME_BYTES = 512;
 
 /** Returns the number of bytes that is counted for a frame that waits in a bounded queue. */
-export function countedFrameBytes({ byteLength }: ArrayBuffer): number {
+export function queuedFrameBytesOf({ byteLength }: ArrayBuffer): number {
   return Math.max(byteLength, MIN_FRAME_BYTES);
 }
 

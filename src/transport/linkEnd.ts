@@ -3,12 +3,12 @@
  * is set, and makes sure that a link closes only once. Subclasses send frames (`dispatch`), and
  * report arrivals and failures.
  */
-import { deferred, type Deferred } from '../util/deferred.ts';
+import { createDeferred, type Deferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
 import {
   checkFrameSize,
   HIGH_WATER_BYTES,
-  countedFrameBytes,
+  queuedFrameBytesOf,
   type Link,
   type LinkTrafficCounters,
   type LinkDescription,
@@ -61,7 +61,7 @@ export abstract class LinkEnd implements Link {
     for (const frame of this.#arrived) {
       if (!this.#onframe) return;
       this.#arrived.delete(frame);
-      this.#arrivedBytes -= countedFrameBytes(frame);
+      this.#arrivedBytes -= queuedFrameBytesOf(frame);
       this.#onframe(frame);
     }
   }
@@ -100,7 +100,7 @@ export abstract class LinkEnd implements Link {
     this.#counters.bytesReceived += frame.byteLength;
     if (this.#onframe && this.#arrived.size === 0) return this.#onframe(frame);
     this.#arrived.add(frame);
-    this.#arrivedBytes += countedFrameBytes(frame);
+    this.#arrivedBytes += queuedFrameBytesOf(frame);
     if (this.#arrivedBytes <= MAX_ARRIVED_BYTES) return;
     this.#arrived.clear();
     this.closed(
@@ -149,7 +149,7 @@ export abstract class BaseLink extends LinkEnd {
     // If the link has just closed, the promise below would never settle.
     if (this.state === 'closed') throw this.goneError();
     if (this.queuedBytes < HIGH_WATER_BYTES) return AT_ONCE;
-    const waiter = deferred();
+    const waiter = createDeferred();
     this.#waiting.push(waiter);
     return waiter.promise;
   }

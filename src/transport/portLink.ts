@@ -6,7 +6,7 @@
 import * as v from 'valibot';
 import { LINK_ROUTES } from '../protocol/runEvents.ts';
 import { PeerGoneError, ProtocolError } from '../util/errors.ts';
-import { deferred, type Deferred } from '../util/deferred.ts';
+import { createDeferred, type Deferred } from '../util/deferred.ts';
 import { BaseLink } from './linkEnd.ts';
 import { UNKNOWN_LINK_DESCRIPTION, type Link, type LinkDescription } from './link.ts';
 
@@ -64,7 +64,7 @@ export class PortLink extends BaseLink {
 
   describe(): Promise<LinkDescription> {
     if (this.state === 'closed') return Promise.resolve(UNKNOWN_LINK_DESCRIPTION);
-    const waiter = deferred<LinkDescription>();
+    const waiter = createDeferred<LinkDescription>();
     this.#describing.push(waiter);
     this.#post({ type: 'describe' });
     return waiter.promise;

@@ -5,7 +5,7 @@
 import { PROTOCOL_VERSION } from '../protocol/control.ts';
 import type { LinkSignal, ServerLinkSignal } from '../protocol/linkSignal.ts';
 import { SERVER_LINK_PATH, type ServerLinkOpening } from '../protocol/serverLink.ts';
-import { deferred } from '../util/deferred.ts';
+import { createDeferred } from '../util/deferred.ts';
 import { PeerGoneError, errorReasonOf } from '../util/errors.ts';
 import { hexOf } from '../util/hex.ts';
 import { socketUrl } from '../util/socketUrl.ts';
@@ -47,10 +47,10 @@ export function connectThroughServer(options: ServerConnectOptions): PeerAttempt
 
 class ServerAttempt implements PeerAttempt {
   readonly #options: ServerConnectOptions;
-  readonly #link = deferred<Link>();
+  readonly #link = createDeferred<Link>();
   /** Id of the link; `null` until this end knows it. */
   #id: string | null = null;
-  readonly #othersKey = deferred<string | null>();
+  readonly #othersKey = createDeferred<string | null>();
   #channel: ServerLinkChannel | null = null;
   #isAborted = false;
 

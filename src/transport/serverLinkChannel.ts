@@ -9,7 +9,7 @@
 import * as v from 'valibot';
 import { ServerLinkAnswer, type ServerLinkOpening } from '../protocol/serverLink.ts';
 import { systemClock } from '../util/clock.ts';
-import { deferred } from '../util/deferred.ts';
+import { createDeferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
 import type { FrameChannel } from './frameChannel.ts';
 import { SERVER_LINK_WINDOW } from './frameOrder.ts';
@@ -77,7 +77,7 @@ export class ServerLinkChannel implements FrameChannel {
   #state: 'connecting' | 'open' | 'closed' = 'connecting';
   #isConnected = false;
   #isPaired = false;
-  readonly #paired = deferred();
+  readonly #paired = createDeferred();
   /** Resolves when the channel is open or has failed to open. */
   readonly #opened: Promise<void>;
   #seals: FrameSeals | null = null;
@@ -133,7 +133,7 @@ export class ServerLinkChannel implements FrameChannel {
     const now = systemClock.now();
     if (this.#state !== 'open' || now - this.#checkedAt < SERVER_LINK_PING_INTERVAL_MS) return true;
     this.#checkedAt = now;
-    const answered = deferred<boolean>();
+    const answered = createDeferred<boolean>();
     this.#onarrival = () => answered.resolve(true);
     const cancel = systemClock.after(ms, () => answered.resolve(false));
     this.#ping();

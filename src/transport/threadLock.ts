@@ -4,12 +4,12 @@
  * alive, and the browser grants the lock to others as soon as the thread is gone. Browsers provide
  * locks in secure contexts only.
  */
-import { deferred } from '../util/deferred.ts';
+import { createDeferred } from '../util/deferred.ts';
 
 /** Resolves once this thread has the lock, with a function that releases it. */
 export async function acquireThreadLock(name: string): Promise<() => void> {
-  const held = deferred<() => void>();
-  const released = deferred();
+  const held = createDeferred<() => void>();
+  const released = createDeferred();
   navigator.locks
     .request(name, () => {
       held.resolve(released.resolve);

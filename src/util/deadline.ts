@@ -1,5 +1,5 @@
 import type { Clock } from './clock.ts';
-import { deferred } from './deferred.ts';
+import { createDeferred } from './deferred.ts';
 
 /** Settles like `promise`, or rejects with `expired()` after `ms` milliseconds. */
 export async function withinDeadline<T>(
@@ -8,7 +8,7 @@ export async function withinDeadline<T>(
   promise: PromiseLike<T>,
   expired: () => Error,
 ): Promise<T> {
-  const late = deferred<never>();
+  const late = createDeferred<never>();
   const cancel = clock.after(ms, () => late.reject(expired()));
   try {
     return await Promise.race([promise, late.promise]);
@@ -19,7 +19,7 @@ export async function withinDeadline<T>(
 
 /** Settles like `promise`, or rejects with the reason of `signal` when `signal` is aborted. */
 export async function unlessAborted<T>(signal: AbortSignal, promise: PromiseLike<T>): Promise<T> {
-  const aborted = deferred<never>();
+  const aborted = createDeferred<never>();
   const onabort = (): void => aborted.reject(signal.reason);
   if (signal.aborted) onabort();
   signal.addEventListener('abort', onabort);

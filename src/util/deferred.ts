@@ -7,7 +7,7 @@ export interface Deferred<T> {
   readonly reject: (error: unknown) => void;
 }
 
-export function deferred<T = void>(): Deferred<T> {
+export function createDeferred<T = void>(): Deferred<T> {
   let resolve!: (value: T) => void;
   let reject!: (error: unknown) => void;
   const promise = new Promise<T>((res, rej) => {

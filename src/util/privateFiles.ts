@@ -25,7 +25,7 @@ export async function privateDirectory(name: string): Promise<FileSystemDirector
  *   support this.
  * @throws (rejects) DOMException if the file cannot be opened.
  */
-export async function openFileInWorker(
+export async function openPrivateFile(
   directory: FileSystemDirectoryHandle,
   name: string,
   isShared = false,
@@ -38,7 +38,7 @@ export async function openFileInWorker(
  * Removes files that were last written before `limit`, in milliseconds since 1970. Then removes the
  * oldest files until all files have at most `mostBytes`. Files that are open remain.
  */
-export async function removeOldFiles(
+export async function removeOldPrivateFiles(
   directory: FileSystemDirectoryHandle,
   limit: number,
   mostBytes = Infinity,

@@ -43,7 +43,7 @@ export function createRng(seed: number): Rng {
  * Returns a permutation of 0 .. n-1 by a Fisher-Yates shuffle. With the same seed it is the same on
  * every machine.
  */
-export function permutation(n: number, seed: number): Uint32Array {
+export function seededPermutation(n: number, seed: number): Uint32Array {
   const rng = createRng(seed);
   const out = new Uint32Array(n);
   for (let i = 0; i < n; i++) out[i] = i;

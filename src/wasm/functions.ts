@@ -12,7 +12,7 @@ import {
   type ModuleFunctions,
 } from './instance.ts';
 import { MODULE } from './moduleBytes.ts';
-import { callAndRecord, type TensorPointer } from './recording.ts';
+import { callAndRecordWasm, type TensorPointer } from './recording.ts';
 import { withSharedMemory } from './sharedMemory.ts';
 import { MAX_WASM_THREADS, WasmThreads } from './threads.ts';
 
@@ -109,11 +109,11 @@ export function openWasmThreads(
   return threads;
 }
 
-/** Calls a function; see {@link callAndRecord}. */
+/** Calls a function; see {@link callAndRecordWasm}. */
 export function callWasmFunction(
   backend: WasmBackend,
   name: WasmFunctionName,
   args: readonly (number | tf.TensorInfo | TensorPointer)[],
 ): void {
-  callAndRecord(backend, wasmFunctionsOf(backend).run[name], args);
+  callAndRecordWasm(backend, wasmFunctionsOf(backend).run[name], args);
 }

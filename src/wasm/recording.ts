@@ -220,7 +220,7 @@ export interface TensorPointer {
  * Calls a function of this project's module with numbers, and with the addresses of tensors and of
  * places in them. The call is recorded.
  */
-export function callAndRecord(
+export function callAndRecordWasm(
   backend: WasmBackend,
   run: (...args: number[]) => void,
   args: readonly (number | tf.TensorInfo | TensorPointer)[],

@@ -5,10 +5,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createCallAgreement, type CallAgreement } from '../../src/collectives/diagnostics/agreement.ts';
-import type { OpDescriptor } from '../../src/collectives/diagnostics/descriptor.ts';
+import type { CollectiveOpDescriptor } from '../../src/collectives/diagnostics/descriptor.ts';
 import { AlgorithmCode, DtypeCode, OpCode, ReduceOp } from '../../src/protocol/frame.ts';
 
-const broadcast: OpDescriptor = {
+const broadcast: CollectiveOpDescriptor = {
   op: OpCode.BROADCAST,
   reduceOp: ReduceOp.NONE,
   dtype: DtypeCode.FLOAT32,
@@ -31,13 +31,13 @@ interface Call {
 class Ranks {
   readonly agreements: (CallAgreement | null)[];
   readonly sent: Call[] = [];
-  readonly #descriptor: OpDescriptor;
+  readonly #descriptor: CollectiveOpDescriptor;
   /** Frames that are on their way, by link, in order. */
   readonly #moving = new Map<string, Call[]>();
   /** Frames for ranks that have not called the op yet. */
   readonly #unexpected: Call[] = [];
 
-  constructor(n: number, descriptor: OpDescriptor) {
+  constructor(n: number, descriptor: CollectiveOpDescriptor) {
     this.#descriptor = descriptor;
     this.agreements = Array.from({ length: n }, () => null);
   }

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { PeerGoneError, type PeergradError } from '../../src/util/errors.ts';
 import { errorOf } from '../errorOf.ts';
 import { pause, pairWithoutTime, transfer } from './faultyRanks.ts';
@@ -37,7 +37,7 @@ describe('a group that has failed', () => {
     const [sender, receiver] = meshes.map((mesh) => new ProcessGroup(mesh));
     const link = links[0]!.get(1)!;
     const send = link.send.bind(link);
-    const hasRoom = deferred();
+    const hasRoom = createDeferred();
     const sends = vi.spyOn(link, 'send').mockImplementation(async (frame) => {
       await send(frame);
       await hasRoom.promise;
@@ -60,7 +60,7 @@ describe('a group that has failed', () => {
     const { meshes, links } = createMeshes(2);
     const [sender, receiver] = meshes.map((mesh) => new ProcessGroup(mesh));
     const link = links[0]!.get(1)!;
-    const hasRoom = deferred();
+    const hasRoom = createDeferred();
     const work = sender!.isend(Float32Array.of(1), 1);
     const send = link.send.bind(link);
     vi.spyOn(link, 'send').mockImplementation((frame) => send(frame).then(() => hasRoom.promise));

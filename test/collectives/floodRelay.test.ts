@@ -7,9 +7,9 @@ import { emptyFrameHeader, encodeJsonFrame, FrameKind } from '../../src/protocol
 import { createMeshes, type TestWorld } from '../../src/testing/index.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { PeerGoneError, ProtocolError } from '../../src/util/errors.ts';
-import { permutation } from '../../src/util/rng.ts';
+import { seededPermutation } from '../../src/util/rng.ts';
 
 /** Resolves when frames over memory links have arrived and are forwarded. */
 const arrivals = (): Promise<void> => new Promise((resolve) => setTimeout(resolve));
@@ -46,7 +46,7 @@ function newGroup(worlds: readonly ProcessGroup[], ranks: readonly number[]): Pr
 function stall({ links }: TestWorld, from: number, to: number) {
   const link = links[from]!.get(to)!;
   const held: ArrayBuffer[] = [];
-  const released = deferred();
+  const released = createDeferred();
   link.send = (frame) => {
     held.push(frame);
     return released.promise;
@@ -131,7 +131,7 @@ describe('flood messages', () => {
     async (seed) => {
       const world = fullWorld(32);
       const worlds = groupsOf(world);
-      for (const rank of permutation(31, seed).slice(0, 10)) freeze(world, rank + 1);
+      for (const rank of seededPermutation(31, seed).slice(0, 10)) freeze(world, rank + 1);
       for (const peer of world.links[0]!.keys()) if (peer % 8 !== 3) stall(world, 0, peer);
       worlds[0]!.abort(new Error('over'));
       for (let hop = 0; hop < 32; hop++) await arrivals();

@@ -5,7 +5,7 @@
 import type { BrowserContext, Page } from 'playwright-core';
 import { systemClock } from '../../src/util/clock.ts';
 import { withinDeadline } from '../../src/util/deadline.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { errorMessageOf } from '../../src/util/errors.ts';
 import { OwnPage } from '../tabs/harness/ownPage.ts';
 import type { ConformanceCase, GroupCase } from './case.ts';
@@ -74,7 +74,7 @@ export class Tabs {
 
   /** Opens a room in a tab. Returns the room's code and a promise of the tab's rank. */
   async host(page: Page, worldSize: number, timeoutMs?: number): Promise<{ room: string; rank: Promise<number> }> {
-    const room = deferred<string>();
+    const room = createDeferred<string>();
     await page.exposeFunction('onroom', room.resolve);
     const rank = this.enter(page, null, worldSize, timeoutMs);
     rank.catch(() => {});

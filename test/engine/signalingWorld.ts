@@ -8,7 +8,7 @@ import type { PeerConnector } from '../../src/engine/membership/generationLinkOp
 import type { SignalingSocket } from '../../src/engine/membership/signalingClient.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
-import { deferred, type Deferred } from '../../src/util/deferred.ts';
+import { createDeferred, type Deferred } from '../../src/util/deferred.ts';
 import { PeerGoneError } from '../../src/util/errors.ts';
 import { Connection, type ServerContext } from '../../signaling/connection.ts';
 import { Credentials } from '../../signaling/credentials.ts';
@@ -180,7 +180,7 @@ export class SignalingWorld {
         return socket;
       },
       connectPeer: ({ initiator, onsignal }) => {
-        const made = deferred<Link>();
+        const made = createDeferred<Link>();
         made.promise.then(
           (link) => links.add(link),
           () => {},

@@ -18,7 +18,7 @@ import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
 import { systemClock, type Clock } from '../../src/util/clock.ts';
 import { asError, PeerGoneError } from '../../src/util/errors.ts';
-import { mixSeed, permutation, type Rng } from '../../src/util/rng.ts';
+import { mixSeed, seededPermutation, type Rng } from '../../src/util/rng.ts';
 import { wrap } from './membership/links.ts';
 
 /**
@@ -329,7 +329,7 @@ export function stepsOf(members: readonly Pick<Member, 'events'>[]): Step[] {
 export function countedOnce(steps: readonly Step[], samples: number, seed = 1): number[] {
   const weights = new Float32Array(samples);
   for (const { epoch, offset, samples: size } of steps) {
-    const order = permutation(samples, mixSeed(seed, epoch));
+    const order = seededPermutation(samples, mixSeed(seed, epoch));
     const share = new Float32Array([-1 / size])[0]!;
     for (const index of order.subarray(offset, offset + size)) weights[index] = weights[index]! - share;
   }

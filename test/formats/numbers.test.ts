@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { parseNumberWithUnit, NumberReader, isUnitlessNumber, parseNumberField } from '../../src/formats/numbers.ts';
+import { parseNumberWithUnit, NumberReader, isNumberWithoutUnit, parseNumberField } from '../../src/formats/numbers.ts';
 import { isMissingValueMarker } from '../../src/formats/missing.ts';
 
 describe('isUnitlessNumber and parseNumberField', () => {
@@ -25,7 +25,7 @@ describe('isUnitlessNumber and parseNumberField', () => {
     ['12.345.678', null, 12345678],
   ])('read %s with a decimal point and with a decimal comma', (field, point, comma) => {
     expect([parseNumberField(field, 'point'), parseNumberField(field, 'comma')]).toEqual([point, comma]);
-    expect(isUnitlessNumber(field)).toBe(true);
+    expect(isNumberWithoutUnit(field)).toBe(true);
   });
 
   test.each([
@@ -49,10 +49,10 @@ describe('isUnitlessNumber and parseNumberField', () => {
     'e5',
     '1o',
     'NaN',
-  ])('reject "%s"', (field) => expect(isUnitlessNumber(field)).toBe(false));
+  ])('reject "%s"', (field) => expect(isNumberWithoutUnit(field)).toBe(false));
 
   test('reject a number that overflows, because infinity cannot be standardized', () => {
-    expect(['1e308', '-2.5', '.5e-400', '1e999'].map(isUnitlessNumber)).toEqual([true, true, true, false]);
+    expect(['1e308', '-2.5', '.5e-400', '1e999'].map(isNumberWithoutUnit)).toEqual([true, true, true, false]);
   });
 });
 

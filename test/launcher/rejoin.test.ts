@@ -8,7 +8,7 @@ import {
   type AdmittedTab,
 } from '../../launcher/rejoin.ts';
 import type { TabOutcome } from '../../launcher/browser/visit.ts';
-import { deferred, type Deferred } from '../../src/util/deferred.ts';
+import { createDeferred, type Deferred } from '../../src/util/deferred.ts';
 import { ManualClock } from '../manualClock.ts';
 
 const REMOVED: TabOutcome = { kind: 'removed', message: 'The host has removed this tab from the room.' };
@@ -27,7 +27,7 @@ function room(queue = new AdmissionQueue()) {
   const enter = (): Promise<AdmittedTab> => {
     const refusal = refusals.shift();
     if (refusal !== undefined) return Promise.reject(new Error(refusal));
-    const over = deferred<TabOutcome>();
+    const over = createDeferred<TabOutcome>();
     visits.push(over);
     return Promise.resolve({ over: over.promise, close: () => Promise.resolve(void (closed += 1)) });
   };

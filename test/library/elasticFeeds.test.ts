@@ -5,7 +5,7 @@ import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { ElasticOptions } from '../../src/library/elastic/elasticJob.ts';
 import { ElasticState } from '../../src/library/elastic/elasticState.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { MismatchError } from '../../src/util/errors.ts';
 import { errorOf } from '../errorOf.ts';
 import { inEachTest, type ElasticWorld, type Tab } from './elasticWorld.ts';
@@ -39,7 +39,7 @@ function join({
   ...options
 }: Partial<ElasticOptions> & { size?: number; min?: number } = {}): Member {
   const state = createState(size);
-  const finish = deferred();
+  const finish = createDeferred();
   let isOver = false;
   const member: Member = { tab: null!, state, begun: [], heard: [], finish: () => ((isOver = true), finish.resolve()) };
   const [weights] = state.model as [tf.Variable];

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { ElasticOptions } from '../../src/library/elastic/elasticJob.ts';
 import { ElasticState } from '../../src/library/elastic/elasticState.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { RunOverError } from '../../src/util/errors.ts';
 import { errorOf } from '../errorOf.ts';
 import { inEachTest, type ElasticWorld, type Tab } from './elasticWorld.ts';
@@ -30,7 +30,7 @@ interface Member {
 /** Starts a rank whose function returns after `finish`. */
 function join(options: Partial<ElasticOptions>): Member {
   const state = new ElasticState({ step: 0 });
-  const finish = deferred();
+  const finish = createDeferred();
   const member: Member = { tab: null!, admissions: 0, calls: [], finish: finish.resolve };
   const main = async (_: unknown, group: ProcessGroup): Promise<string> => {
     member.calls.push(group.worldSize);

@@ -19,7 +19,7 @@ import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { DeviceError, MismatchError, PeergradError, UsageError } from '../../src/util/errors.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { errorOf } from '../errorOf.ts';
 
 /** The values, shape and dtype of a result. Disposes of tensors. */
@@ -240,7 +240,7 @@ describe('Functional collectives', () => {
   test("keep their place in the order of a rank's calls, however long their tensor takes to read", async () => {
     const results = await inWorld(2, async (group) => {
       const slow = tf.tensor1d([1]);
-      const read = deferred<Float32Array>();
+      const read = createDeferred<Float32Array>();
       if (group.rank === 0) slow.data = (() => read.promise) as unknown as typeof slow.data;
       const first = allReduce(slow, group);
       const second = group.allReduce(Float32Array.of(10));

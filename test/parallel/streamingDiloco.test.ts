@@ -7,7 +7,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { describe, expect, test } from 'vitest';
 import { initialTrainingProgress } from '../../src/parallel/recovery/progress.ts';
-import type { StreamingFacts } from '../../src/spec/strategies.ts';
+import type { FragmentExchangeFacts } from '../../src/spec/strategies.ts';
 import type { LocalSteps } from '../../src/parallel/strategies/localSteps.ts';
 import { DenseOuterMean } from '../../src/parallel/strategies/outerMean.ts';
 import { runWorld } from '../../src/testing/index.ts';
@@ -16,7 +16,7 @@ import { createLocalSteps } from './localSteps.ts';
 
 const SYNC_EVERY = 6;
 
-function create(model: tf.Variable[], streaming: StreamingFacts): Promise<LocalSteps> {
+function create(model: tf.Variable[], streaming: FragmentExchangeFacts): Promise<LocalSteps> {
   return createLocalSteps(model, {
     ...{ learningRate: 1, outerLearningRate: 2, syncEvery: SYNC_EVERY, streaming },
     createMean: (size) => new DenseOuterMean(size, { codec: 'fp32', errorFeedback: false }),

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { PeerSignal } from '../../src/protocol/linkSignal.ts';
 import { ExtraConnections } from '../../src/transport/extraConnections.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { ProtocolError } from '../../src/util/errors.ts';
 
 const OFFER: PeerSignal = { type: 'offer', sdp: 'offer' };
@@ -95,7 +95,7 @@ describe('further connections', () => {
   });
 
   test('are not opened after the link has closed', async () => {
-    const asked = deferred<number | null>();
+    const asked = createDeferred<number | null>();
     const { ends, counts } = await opened({ pongsMs: () => 50, iceRoundTripMs: () => asked.promise });
     ends[0]!.close();
     asked.reject(new Error('The connection is closed.'));

@@ -9,7 +9,7 @@ import {
   pulsesOfWaitChain,
   type Pulse,
 } from '../../src/util/activity.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { ManualClock } from '../manualClock.ts';
 
 test('a task may take 8 times its longest time so far, at least a minute, and 10 minutes the first time', async () => {
@@ -51,7 +51,7 @@ test('the innermost task in progress is reported', async () => {
 test('progress restarts the time of a task, and is reported at most once a second', async () => {
   const clock = new ManualClock();
   const activity = new ThreadActivity(clock);
-  const done = deferred();
+  const done = createDeferred();
   const loading = activity.during('load the data', () => done.promise);
   const reported: number[] = [];
   activity.listeners.add(({ progress }) => reported.push(progress));

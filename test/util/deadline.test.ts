@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { unlessAborted } from '../../src/util/deadline.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 
 test('a promise that rejects after its wait was aborted causes no unhandled rejection', async () => {
   const rejections: unknown[] = [];
@@ -8,7 +8,7 @@ test('a promise that rejects after its wait was aborted causes no unhandled reje
   process.on('unhandledRejection', onRejection);
   try {
     for (const isEarly of [true, false]) {
-      const [controller, work] = [new AbortController(), deferred<never>()];
+      const [controller, work] = [new AbortController(), createDeferred<never>()];
       const over = new Error('Over.');
       if (isEarly) controller.abort(over);
       const result = unlessAborted(controller.signal, work.promise);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { hashOfArrays, wholeWordCount } from '../../src/util/hash.ts';
-import { createRng, mixSeed, permutation } from '../../src/util/rng.ts';
+import { createRng, mixSeed, seededPermutation } from '../../src/util/rng.ts';
 
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
 
@@ -55,14 +55,16 @@ describe('seeded random numbers', () => {
     expect([rng.next(), rng.next(), rng.next()].map((x) => Math.round(x * 2 ** 32))).toEqual([
       2693262067, 11749833, 2265367787,
     ]);
-    expect(Array.from(permutation(8, 7))).toEqual(Array.from(permutation(8, 7)));
+    expect(Array.from(seededPermutation(8, 7))).toEqual(Array.from(seededPermutation(8, 7)));
     expect(mixSeed(1, 2)).not.toBe(mixSeed(2, 1));
   });
 
   test('permute indices, so that each index occurs once', () => {
     fc.assert(
       fc.property(fc.nat({ max: 500 }), fc.nat(), (n, seed) => {
-        expect(Array.from(permutation(n, seed)).sort((a, b) => a - b)).toEqual(Array.from({ length: n }, (_, i) => i));
+        expect(Array.from(seededPermutation(n, seed)).sort((a, b) => a - b)).toEqual(
+          Array.from({ length: n }, (_, i) => i),
+        );
       }),
     );
   });

@@ -1,5 +1,5 @@
 /** Plans the faults: a pure function of the seed. */
-import { createRng, mixSeed, permutation } from '../../src/util/rng.ts';
+import { createRng, mixSeed, seededPermutation } from '../../src/util/rng.ts';
 import type { FaultKind } from './faults.ts';
 
 export interface PlannedFault {
@@ -58,7 +58,7 @@ export function planFaults({ seed, minutes, tabs }: { seed: number; minutes: num
   const plan: PlannedFault[] = [];
   let at = FIRST_MS;
   for (let round = 0; ; round++) {
-    for (const index of permutation(EPISODES.length, mixSeed(seed, round))) {
+    for (const index of seededPermutation(EPISODES.length, mixSeed(seed, round))) {
       const episode = EPISODES[index]!;
       const seat = rng.below(tabs);
       const planned = episode.map((kind) => {

@@ -9,9 +9,9 @@ import path from 'node:path';
 import { readCheckpointMeta } from '../../src/formats/checkpoint.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
-import { jobHasCheckpoints, type JobSpec } from '../../src/spec/job.ts';
+import { canJobSaveCheckpoints, type JobSpec } from '../../src/spec/job.ts';
 import { systemClock } from '../../src/util/clock.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
@@ -81,7 +81,7 @@ export async function crashRecovery(options: CrashRecoveryOptions, io: Io): Prom
   const { hashEvery = HASH_EVERY } = options;
   const length = { epochs: ENDLESS_EPOCHS, hashEvery, steps: Math.max(2, options.kills) * hashEvery };
   const { job, served } = await resolveTraining({ ...length, ...options });
-  if (!jobHasCheckpoints(job)) throw new UsageError('This job has no checkpoints. Choose --strategy ddp.');
+  if (!canJobSaveCheckpoints(job)) throw new UsageError('This job has no checkpoints. Choose --strategy ddp.');
   if (job.maxSteps! < 2 * hashEvery) {
     throw new UsageError('The run is too short to be killed. Set --steps to at least twice --hash-every.');
   }
@@ -155,7 +155,7 @@ async function runAttempt(world: World, killAt: number | null, io: Io): Promise<
   const probeUrl = `${server.urls.at(-1)}/healthz`;
   const browser = await launchBrowser({ executable, backend, gpu, probeUrl });
   const names = Array.from({ length: n }, (_, i) => `tab-${i + 1}`);
-  const over = deferred<RunResult | null>();
+  const over = createDeferred<RunResult | null>();
   // A tab may fail before anyone awaits this promise.
   over.promise.catch(() => {});
   const results = new Map<string, RunResult>();

@@ -2,7 +2,7 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { systemClock } from '../../src/util/clock.ts';
 import { withinDeadline } from '../../src/util/deadline.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { TimeoutError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
 import { crashPage } from '../crashPage.ts';
@@ -57,10 +57,10 @@ export async function runTrial({ browser, url, seed, backend }: TrialOptions): P
   const joinAt = 3 + rng.below(15);
   const delayMs = rng.below(60);
   const contexts: BrowserContext[] = [];
-  const opened = deferred<string>();
-  const killed = deferred();
-  const joins = deferred();
-  const recovered = deferred<number>();
+  const opened = createDeferred<string>();
+  const killed = createDeferred();
+  const joins = createDeferred();
+  const recovered = createDeferred<number>();
   let killedAt: number | null = null;
   let generation = 0;
 

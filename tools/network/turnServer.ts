@@ -8,7 +8,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { systemClock } from '../../src/util/clock.ts';
 import { withinDeadline } from '../../src/util/deadline.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { PeergradError } from '../../src/util/errors.ts';
 
 const COTURN = 'turnserver';
@@ -60,7 +60,7 @@ export class TurnServer {
       { stdio: ['ignore', 'pipe', 'ignore'] },
     );
     const server = new TurnServer(port, process, folder);
-    const listening = deferred();
+    const listening = createDeferred();
     createInterface(process.stdout).on('line', (line) => {
       if (line.includes('UDP listener opened')) listening.resolve();
       if (line.includes('ALLOCATE processed, success')) server.allocations += 1;

@@ -4,7 +4,7 @@ import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { JobSpec } from '../../src/spec/job.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { withinDeadline } from '../../src/util/deadline.ts';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { PeergradError, TimeoutError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
 import type { SignalingServer } from '../../signaling/index.ts';
@@ -68,8 +68,8 @@ export async function runTrial({ browser, server, job, tabs, seed }: TrialOption
   const lost = names[victim]!;
   const observations: Observation[] = [];
   const contexts: BrowserContext[] = [];
-  const reached = deferred();
-  const finished = deferred();
+  const reached = createDeferred();
+  const finished = createDeferred();
   const done = new Map<string, Extract<EngineEvent, { type: 'finished' }>['result']>();
   const fail = (name: string, message: string): void => {
     if (name === lost) return;

@@ -3,7 +3,7 @@
  * run. The tour and tests use this module. It navigates by the visible labels on the pages.
  */
 import type { Browser, Page } from 'playwright-core';
-import { deferred } from '../../src/util/deferred.ts';
+import { createDeferred } from '../../src/util/deferred.ts';
 import { BINDING, eventsOf, reportScript } from '../../launcher/browser/pageEvents.ts';
 
 /** A page to visit. */
@@ -136,7 +136,7 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
   await ada.waitForURL(ROOM);
   const code = ROOM.exec(ada.url())![1]!;
 
-  const begun = deferred();
+  const begun = createDeferred();
   const ben = await open(`#${code}?name=${NAMES[1]}`, async (page) => {
     await page.exposeBinding(BINDING, (_source, batch: string) => {
       if (eventsOf(batch).some((event) => event.type === 'step' && event.step >= firstLook)) begun.resolve();

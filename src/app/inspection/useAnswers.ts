@@ -9,7 +9,7 @@ import {
   latestInspection,
   inspectionPauseMs,
   latestPrediction,
-  type InspectionAnswer,
+  type ModelInspectionAnswer,
   type PredictionAnswer,
 } from '../state/modelAnswers.ts';
 
@@ -41,7 +41,7 @@ export function useIsVisible(ref: { readonly current: Element | null }): boolean
  * @param steps the number of steps that the model has trained, according to the page.
  * @param isTraining whether an inspection delays further steps.
  */
-export function useInspection(isVisible: boolean, steps: number, isTraining: boolean): InspectionAnswer | null {
+export function useInspection(isVisible: boolean, steps: number, isTraining: boolean): ModelInspectionAnswer | null {
   const last = latestInspection.value;
   const isFresh = last?.inspection?.steps === steps;
   // A panel that is created again does not know when the latest inspection was requested.

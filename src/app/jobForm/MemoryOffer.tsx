@@ -8,7 +8,7 @@ import { isPipelineJob } from '../../spec/pipeline.ts';
 import { tabMemoryBudget } from '../browser/tabMemoryBudget.ts';
 import { formatBytes } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
-import { smallestFittingPipeline, plannedModel, plannedPipeline, wholeModelBytes } from '../pipeline/memoryPlan.ts';
+import { smallestFittingPipeline, plannedModelOf, plannedPipelineOf, wholeModelBytes } from '../pipeline/memoryPlan.ts';
 import { withStages, withStrategy } from '../state/jobForm.ts';
 import type { OfferJobChange } from './JobFields.tsx';
 
@@ -26,9 +26,9 @@ export function MemoryOffer({ job, offer }: Props) {
   const { bytes: budget, isReported, maxBufferBytes } = tabMemoryBudget().value;
   const isDivided = isPipelineJob(job);
   const { model, needs, fitting } = useMemo(() => {
-    const known = plannedModel(job);
+    const known = plannedModelOf(job);
     if (known === null) return { model: null, needs: null, fitting: null };
-    const most = isDivided ? Math.max(...plannedPipeline(job, known, job.stages).bytes) : wholeModelBytes(job, known);
+    const most = isDivided ? Math.max(...plannedPipelineOf(job, known, job.stages).bytes) : wholeModelBytes(job, known);
     return { model: known, needs: most, fitting: most > budget ? smallestFittingPipeline(job, known, budget) : null };
   }, [job, isDivided, budget]);
   if (model === null || needs === null) {

@@ -8,7 +8,7 @@ import { formatBytes } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { uiMessages } from '../locales/index.ts';
 import { viewpointRank, type LessonControls } from './lessonControls.ts';
-import { ranksInRows } from './rows.ts';
+import { ranksShownInRows } from './rows.ts';
 
 export function LinkBytesPanel({ controls }: { controls: LessonControls }) {
   const { state, isSolo } = controls;
@@ -30,7 +30,7 @@ export function LinkBytesPanel({ controls }: { controls: LessonControls }) {
         {bytes.received}
       </p>
       <ul class="plain lines">
-        {ranksInRows(n, viewpointRank(controls)).map((rank) => (
+        {ranksShownInRows(n, viewpointRank(controls)).map((rank) => (
           <li key={rank}>
             <span class="away">
               {bytes.line(rank, formatBytes(lines[rank]!), formatBytes(sent[rank]!), formatBytes(received[rank]!))}

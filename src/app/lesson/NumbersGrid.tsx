@@ -14,7 +14,7 @@ import { chunkName } from '../ring/frameAt.ts';
 import { uiMessages } from '../locales/index.ts';
 import { viewpointRank, type LessonControls } from './lessonControls.ts';
 import { formatLessonNumber, formatSum } from './describeLessonStep.ts';
-import { ranksInRows } from './rows.ts';
+import { ranksShownInRows } from './rows.ts';
 
 /** With more ranks than this, marks would be too thin to see. */
 const MOST_MARKS = 8;
@@ -34,7 +34,7 @@ export function NumbersGrid({ controls, litSums }: { controls: LessonControls; l
   const fresh = freshOf(round);
   const columns = columnsOf(round);
   const places = own[0]!.length;
-  const ranks = ranksInRows(n, viewpointRank(controls));
+  const ranks = ranksShownInRows(n, viewpointRank(controls));
   const waiting = members.slice(n);
   const at = useSignal<Cell>({ row: 0, place: 0 });
   const picked = useSignal<Cell | null>(null);

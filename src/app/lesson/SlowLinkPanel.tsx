@@ -11,7 +11,7 @@ import { formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { uiMessages } from '../locales/index.ts';
 import { viewpointRank, type LessonControls } from './lessonControls.ts';
-import { ranksInRows } from './rows.ts';
+import { ranksShownInRows } from './rows.ts';
 
 const SECONDS = [2, 4, 6, 8];
 const USUAL_SECONDS = 4;
@@ -84,7 +84,7 @@ function Timeline({ controls }: { controls: LessonControls }) {
     <figure class="stalls">
       <figcaption class="small">{stall.timeline}</figcaption>
       <ul class="plain">
-        {ranksInRows(round.n, viewpointRank(controls)).map((rank) => {
+        {ranksShownInRows(round.n, viewpointRank(controls)).map((rank) => {
           const blocks = timeBlocksOfRank(round, rank);
           const waits = blocks.map(({ from, to }, step) => stall.step(step + 1, formatMs(to - from)));
           return (

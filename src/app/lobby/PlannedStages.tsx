@@ -9,7 +9,7 @@ import { pipelineWorldFor, microBatchCountOf, TAB_MEMORY_BYTES } from '../../spe
 import { RankMark } from '../components/RankMark.tsx';
 import { formatBytes } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
-import { plannedModel, plannedPipeline } from '../pipeline/memoryPlan.ts';
+import { plannedModelOf, plannedPipelineOf } from '../pipeline/memoryPlan.ts';
 import { PipelineCaption, PipelineLegend } from '../pipeline/PipelinePlaybackBar.tsx';
 import { PipelinePicture } from '../pipeline/PipelinePicture.tsx';
 import { createPipelinePlayer } from '../pipeline/pipelinePlayer.ts';
@@ -26,9 +26,9 @@ export function PipelinePreview({ view, lobby }: { view: TabView; lobby: LobbyVi
   const at = places.findIndex((one) => one?.member === view.member);
   const you = at < 0 ? null : at;
   const { shape, stages } = useMemo(() => {
-    const model = plannedModel(job);
+    const model = plannedModelOf(job);
     if (model === null) return { shape: unplannedShape(job, places.length), stages: null };
-    const plan = plannedPipeline(job, model, places.length);
+    const plan = plannedPipelineOf(job, model, places.length);
     return { shape: plan, stages: stagesByRank(plan).map((one, rank) => ({ ...one, bytes: plan.bytes[rank]! })) };
   }, [job, places.length]);
   const player = usePlayback(shape, createPipelinePlayer, { autoplay: true, keys: true });
@@ -61,9 +61,9 @@ export function PlannedStages({ lobby }: { lobby: LobbyView }) {
   const { pipeline: labels } = uiMessages.value;
   const { job, members } = lobby;
   const ready = members.filter((one) => one.device !== null).length;
-  const model = useMemo(() => plannedModel(job), [job]);
+  const model = useMemo(() => plannedModelOf(job), [job]);
   const plan = useMemo(
-    () => (model === null || ready === 0 ? null : plannedPipeline(job, model, ready)),
+    () => (model === null || ready === 0 ? null : plannedPipelineOf(job, model, ready)),
     [job, model, ready],
   );
   const { stages, replicas } = pipelineWorldFor(Math.max(1, ready), job, model?.layers.length ?? job.stages);

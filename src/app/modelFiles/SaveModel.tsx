@@ -1,7 +1,7 @@
 /** Lets the user save the model as weights or, during a run, as a checkpoint. */
 import { signal } from '@preact/signals';
 import { useId } from 'preact/hooks';
-import { jobHasCheckpoints, type JobSpec } from '../../spec/job.ts';
+import { canJobSaveCheckpoints, type JobSpec } from '../../spec/job.ts';
 import {
   WEIGHTS_FORMATS,
   weightsFormatsOfJob,
@@ -55,7 +55,7 @@ export function SaveModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean
         <button type="button" disabled={pending !== null} onClick={() => keep(format)}>
           {pending !== null && pending !== 'checkpoint' ? labels.saving : labels.save}
         </button>
-        {isOn && jobHasCheckpoints(job) && (
+        {isOn && canJobSaveCheckpoints(job) && (
           <button
             type="button"
             class="quiet"

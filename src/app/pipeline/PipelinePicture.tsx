@@ -12,7 +12,7 @@ import { uiMessages } from '../locales/index.ts';
 import {
   layoutPipeline,
   pointOfTravellingValue,
-  type PipelineLayout,
+  type PipelineDrawingLayout,
   type PipelinePoint,
   type PipelineRankPlace,
 } from './layout.ts';
@@ -77,7 +77,7 @@ export function PipelinePicture({ shape, stages, members, you, player }: Props) 
 }
 
 /** Draws lines between neighbouring ranks. On a ring, also connects the last and the first rank. */
-function Ways({ layout, ring }: { layout: PipelineLayout; ring: boolean }) {
+function Ways({ layout, ring }: { layout: PipelineDrawingLayout; ring: boolean }) {
   return (
     <g aria-hidden="true">
       {layout.rows.map((row) => {
@@ -98,7 +98,7 @@ function Ways({ layout, ring }: { layout: PipelineLayout; ring: boolean }) {
 const WAY_POINTS = 24;
 
 function wayOf(
-  layout: PipelineLayout,
+  layout: PipelineDrawingLayout,
   kind: 'forward' | 'backward',
   from: PipelineRankPlace,
   to: PipelineRankPlace,
@@ -110,7 +110,7 @@ function wayOf(
 }
 
 interface RankProps {
-  layout: PipelineLayout;
+  layout: PipelineDrawingLayout;
   at: PipelineRankPlace;
   member: PipelineMember | undefined;
   you: boolean;
@@ -169,7 +169,7 @@ const KEEPS_LINE = 3;
  * Returns the y coordinate of a line of a rank's label. The label is below the rank's mark, and
  * below the values that travel past it.
  */
-function lineOf({ lane, arc, box }: PipelineLayout, at: PipelinePoint, line: number, textSize: number): number {
+function lineOf({ lane, arc, box }: PipelineDrawingLayout, at: PipelinePoint, line: number, textSize: number): number {
   return at.y + lane + arc + box.height / 2 + textSize * (1.2 + 1.35 * line);
 }
 
@@ -180,7 +180,7 @@ function titleOf(at: PipelineRankPlace, member: PipelineMember | undefined, stag
 }
 
 interface MicroBatchesProps {
-  layout: PipelineLayout;
+  layout: PipelineDrawingLayout;
   player: PipelinePlayer;
   textSize: number;
 }
@@ -253,7 +253,7 @@ function MicroBatches({ layout, player, textSize }: MicroBatchesProps) {
 interface MicroBatchProps extends PipelinePoint {
   kind: 'forward' | 'backward';
   microBatch: number;
-  box: PipelineLayout['box'];
+  box: PipelineDrawingLayout['box'];
   size: number;
   pale?: boolean;
 }

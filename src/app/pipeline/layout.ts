@@ -19,7 +19,7 @@ export interface PipelineRankPlace extends PipelinePoint {
   place: number;
 }
 
-export interface PipelineLayout {
+export interface PipelineDrawingLayout {
   height: number;
   /** The ranks of each replica that is drawn, in the order of their stages. */
   rows: readonly (readonly PipelineRankPlace[])[];
@@ -63,7 +63,7 @@ const LEAST_WIDTH = 46;
 const MOST_LABELLED = 12;
 const LABEL_LINES = 4;
 
-export function layoutPipeline({ width, ranks, replicas, ring, textSize, own }: LayoutOptions): PipelineLayout {
+export function layoutPipeline({ width, ranks, replicas, ring, textSize, own }: LayoutOptions): PipelineDrawingLayout {
   const zoom = textSize / 13;
   const labelled = ranks <= MOST_LABELLED && width / Math.min(ranks, 3) >= LABELLED_WIDTH * zoom;
   const least = (labelled ? LABELLED_WIDTH : LEAST_WIDTH) * zoom;
@@ -115,7 +115,7 @@ function shownReplicas(replicas: number, own: number | null): number[] {
  * and the first rank take an arc.
  */
 export function pointOfTravellingValue(
-  { lane, arc }: Pick<PipelineLayout, 'lane' | 'arc'>,
+  { lane, arc }: Pick<PipelineDrawingLayout, 'lane' | 'arc'>,
   kind: PassKind,
   from: Pick<PipelineRankPlace, 'x' | 'y' | 'place'>,
   to: Pick<PipelineRankPlace, 'x' | 'y' | 'place'>,

@@ -55,7 +55,7 @@ const FLOAT = Float32Array.BYTES_PER_ELEMENT;
  * Returns the layers of a job's model; `null` if they depend on people's files, or if the model is
  * too small to need a plan.
  */
-export function plannedModel({ job, model, gpt }: JobSpec): PlannedModel | null {
+export function plannedModelOf({ job, model, gpt }: JobSpec): PlannedModel | null {
   if (job === 'gpt') {
     const size = gptNetworkSize(gpt, gpt.tokens === 'characters' ? TYPICAL_CHARACTER_COUNT : gpt.vocabulary);
     const cost = gptMultiplicationCounts(size);
@@ -87,7 +87,7 @@ export function wholeModelBytes({ batchSize }: JobSpec, { layers }: PlannedModel
 }
 
 /** Returns how `tabs` tabs would divide the job's model. */
-export function plannedPipeline(job: JobSpec, model: PlannedModel, tabs: number): PlannedPipeline {
+export function plannedPipelineOf(job: JobSpec, model: PlannedModel, tabs: number): PlannedPipeline {
   const { layers, ring, lossCost, isMeasured } = model;
   const { stages: ranks, replicas } = pipelineWorldFor(tabs, job, layers.length);
   const microBatches = microBatchCountOf(job, ranks);
@@ -146,7 +146,7 @@ export function smallestFittingPipeline(job: JobSpec, model: PlannedModel, budge
   const most = Math.min(MAX_STAGES, layers.length);
   const least = Math.max(2, Math.ceil(state / budget));
   for (let stages = least; stages <= Math.min(most, least + MOST_TRIES); stages++) {
-    const plan = plannedPipeline({ ...job, stages }, model, stages);
+    const plan = plannedPipelineOf({ ...job, stages }, model, stages);
     if (Math.max(...plan.bytes) <= budget) return plan;
   }
   return null;

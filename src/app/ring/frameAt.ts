@@ -9,7 +9,7 @@ import {
   allReduceSteps,
   type AllReduceSteps,
   type PlanTransfer,
-  type StepPhase,
+  type PlanStepPhase,
 } from '../../collectives/plans/planSteps.ts';
 import type { AllReduceTraceRecord } from '../../protocol/stepTrace.ts';
 
@@ -31,7 +31,7 @@ export interface RingFrame {
   /** The number of the plan's steps whose chunks have arrived. */
   completed: number;
   /** The current phase. It is `done` when every rank has every sum. */
-  phase: StepPhase | 'done';
+  phase: PlanStepPhase | 'done';
   /** The chunks on their way, sorted by sender. There are none between two steps. */
   flights: ChunkFlight[];
   /** The content of each cell: `cells[rank][chunk]`. */

@@ -1,7 +1,7 @@
 /** Shows the figures of a run in one line. */
 import {
   stateAgreementOf,
-  endsByTimeOnly,
+  hasOnlyTimeLimit,
   isRoomTraining,
   samplesPerSecond,
   communicationShares,
@@ -28,7 +28,7 @@ export function RunFactsLine({ view, run }: { view: TabView; run: RunView }) {
   const share = communicationShares(run);
   const left = isOn && view.failure === null ? timeLeftMs(run, model?.totalSteps ?? null) : null;
   const alone = run.worldSize === 1;
-  const isTimed = endsByTimeOnly(run.job);
+  const isTimed = hasOnlyTimeLimit(run.job);
   const ownOnly = reportsOwnLossOnly(run.job, run.worldSize);
   return (
     <dl class="strip">

@@ -40,7 +40,7 @@ export function timeLeftMs(run: RunView, totalSteps: number | null): number | nu
  * Returns whether only the time limit ends a run: the job has no limit of steps, and its number of
  * epochs counts as endless (`ENDLESS_EPOCHS` or more).
  */
-export function endsByTimeOnly({ maxMinutes, maxSteps, epochs }: JobSpec): boolean {
+export function hasOnlyTimeLimit({ maxMinutes, maxSteps, epochs }: JobSpec): boolean {
   return maxMinutes !== null && maxSteps === null && epochs >= ENDLESS_EPOCHS;
 }
 
@@ -179,7 +179,7 @@ export function isElasticRoom({ nodes, job }: LobbyView): boolean {
 }
 
 /** Returns whether more members are ready than a run may have ranks. */
-export function hasMoreReadyThanRanks({ nodes, members }: LobbyView): boolean {
+export function hasTooManyReadyMembers({ nodes, members }: LobbyView): boolean {
   return nodes !== null && members.filter((one) => one.device !== null).length > nodes.max;
 }
 

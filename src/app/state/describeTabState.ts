@@ -4,7 +4,7 @@ import {
   ranksThatLeft,
   isRunEndedEarly,
   isDistributing,
-  hasMoreReadyThanRanks,
+  hasTooManyReadyMembers,
   isHost,
   isElasticRoom,
   isTabReady,
@@ -95,7 +95,7 @@ function waitingReason(view: TabView): string {
   if (lobby.phase !== 'FORMING' && !isElasticRoom(lobby)) return why.next;
   if (!isTabReady(view)) return why.ready;
   if (lobby.phase === 'PAUSED') return lobby.isPausedByHost ? why.resume : why.tabs(lobby.waitingFor);
-  if (lobby.phase !== 'FORMING') return hasMoreReadyThanRanks(lobby) ? why.place : why.run;
+  if (lobby.phase !== 'FORMING') return hasTooManyReadyMembers(lobby) ? why.place : why.run;
   const missing = countTabsMissingToStart(lobby);
   if (missing !== null && missing > 0) return why.tabs(missing);
   return isHost(view) ? why.you : why.host;

@@ -5,7 +5,13 @@
 import { isDataChosenInTabs, isCollectiveCodec, STRATEGIES } from '../../spec/job.ts';
 import { uiMessages } from '../locales/index.ts';
 import { algorithmProblem, bucketBytesOf } from './algorithm.ts';
-import { hasMoreReadyThanRanks, isElasticRoom, isTabReady, isSpectating, theoreticalAllReduceBytes } from './derive.ts';
+import {
+  hasTooManyReadyMembers,
+  isElasticRoom,
+  isTabReady,
+  isSpectating,
+  theoreticalAllReduceBytes,
+} from './derive.ts';
 import type { LobbyView } from './room.ts';
 import type { TabView } from './view.ts';
 
@@ -20,7 +26,7 @@ export function describeRunForLobby(view: TabView, lobby: LobbyView): string {
   if (!isElasticRoom(lobby)) return note.sentences(about, outside.next);
   if (lobby.phase === 'PAUSED') return lobby.isPausedByHost ? outside.pausedByHost : outside.paused(lobby.waitingFor);
   if (!isTabReady(view)) return note.sentences(about, outside.unready);
-  return note.sentences(about, hasMoreReadyThanRanks(lobby) ? outside.full : outside.soon);
+  return note.sentences(about, hasTooManyReadyMembers(lobby) ? outside.full : outside.soon);
 }
 
 /**

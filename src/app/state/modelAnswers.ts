@@ -6,7 +6,7 @@ import { signal, type ReadonlySignal } from '@preact/signals';
 import type { EventOf } from '../../protocol/events.ts';
 
 export type PredictionAnswer = EventOf<'prediction'>;
-export type InspectionAnswer = EventOf<'inspection'>;
+export type ModelInspectionAnswer = EventOf<'inspection'>;
 export type GeneratedText = EventOf<'generated'>;
 
 /**
@@ -21,14 +21,14 @@ const PERIOD_MS = 1000;
 const PERIOD_FACTOR = 20;
 
 const lastPrediction = signal<PredictionAnswer | null>(null);
-const lastInspection = signal<InspectionAnswer | null>(null);
+const lastInspection = signal<ModelInspectionAnswer | null>(null);
 const lastGenerated = signal<GeneratedText | null>(null);
 
 export const latestPrediction: ReadonlySignal<PredictionAnswer | null> = lastPrediction;
-export const latestInspection: ReadonlySignal<InspectionAnswer | null> = lastInspection;
+export const latestInspection: ReadonlySignal<ModelInspectionAnswer | null> = lastInspection;
 export const latestGeneratedText: ReadonlySignal<GeneratedText | null> = lastGenerated;
 
-export function setModelAnswer(event: PredictionAnswer | InspectionAnswer | GeneratedText): void {
+export function setModelAnswer(event: PredictionAnswer | ModelInspectionAnswer | GeneratedText): void {
   if (event.type === 'prediction') lastPrediction.value = event;
   else if (event.type === 'generated') lastGenerated.value = event;
   else lastInspection.value = event;

@@ -7,7 +7,7 @@
  * their result depends on data of all ranks.
  */
 import { AlgorithmCode, OpCode } from '../../protocol/frame.ts';
-import type { OpDescriptor } from './descriptor.ts';
+import type { CollectiveOpDescriptor } from './descriptor.ts';
 import { modulo } from '../plans/ringPlan.ts';
 
 /** One rank's side of the agreement on one op. Ranks are numbered within the group. */
@@ -27,7 +27,7 @@ export interface CallAgreement {
  *   has the result knows that all ranks have called the op. By default, this is so for reductions.
  */
 export function createCallAgreement(
-  { op, count, algorithm }: OpDescriptor,
+  { op, count, algorithm }: CollectiveOpDescriptor,
   rank: number,
   n: number,
   needsEveryRank = op === OpCode.ALL_REDUCE || op === OpCode.BARRIER,

@@ -13,7 +13,7 @@ export const MAX_OP_ELEMENTS = 0xffffffff;
 /** Maximum number of sizes that an error message lists. */
 const MAX_SIZES_NAMED = 8;
 
-export interface OpDescriptor {
+export interface CollectiveOpDescriptor {
   op: OpCode;
   reduceOp: ReduceOp;
   dtype: DtypeCode;
@@ -73,7 +73,11 @@ export function algorithmName(algorithm: AlgorithmCode): string {
  * @param rankOf converts ranks of the group to global ones.
  * @param amount text for the count, such as `3 + 4 + 5` for unequal parts.
  */
-export function describeOpCall(descriptor: OpDescriptor, rankOf: (rank: number) => number, amount?: string): string {
+export function describeOpCall(
+  descriptor: CollectiveOpDescriptor,
+  rankOf: (rank: number) => number,
+  amount?: string,
+): string {
   const { op, reduceOp, dtype, algorithm, root, tag, count } = descriptor;
   if (op === OpCode.BARRIER) return 'barrier()';
   const rooted = ROOTED[op] === undefined ? '' : `${ROOTED[op]}${rankOf(root)}`;
@@ -131,7 +135,7 @@ export function partSizesText(sizes: readonly number[], shape: readonly number[]
  * Whether two ranks called the same op. The algorithm must be equal, too, because ranks with
  * different algorithms would wait for each other.
  */
-export function isSameOp(a: OpDescriptor, b: OpDescriptor): boolean {
+export function isSameOp(a: CollectiveOpDescriptor, b: CollectiveOpDescriptor): boolean {
   return (
     a.op === b.op &&
     a.reduceOp === b.reduceOp &&

@@ -3,7 +3,7 @@
  * relay, not a plan, because its messages must reach rank 0 even if some ranks are stuck.
  */
 import type { Clock } from '../../util/clock.ts';
-import { deferred, type Deferred } from '../../util/deferred.ts';
+import { createDeferred, type Deferred } from '../../util/deferred.ts';
 import { TimeoutError, UsageError, type ErrorContext } from '../../util/errors.ts';
 import { nameRanks, capitalizeFirst } from '../../util/text.ts';
 import type { ProcessGroupOptions } from '../options.ts';
@@ -69,7 +69,7 @@ export class MonitoredBarrier {
       );
     }
     const barrier = this.#next++;
-    const passed = deferred();
+    const passed = createDeferred();
     const missingRanks = (): number[] =>
       rank > 0 ? [ranks[0]!] : ranks.filter((other, i) => i > 0 && !this.#arrived.get(barrier)?.has(other));
     const expire = (activity: string): void => {

@@ -13,7 +13,7 @@ import { planStepNumbers } from './plans.ts';
  * some ranks send their tensor to a neighbour first, and receive the result at the end. `exchange`:
  * pairs add up each other's whole tensors.
  */
-export type StepPhase =
+export type PlanStepPhase =
   | 'reduce-scatter'
   | 'all-gather'
   | 'group-reduce-scatter'
@@ -41,7 +41,7 @@ export interface PlanTransfer {
 export interface PlanStep {
   /** The number of the step in the plan, as in moves and traces. The numbers may have gaps. */
   readonly planStep: number;
-  readonly phase: StepPhase;
+  readonly phase: PlanStepPhase;
   /** The index of the step in its phase, from 0, and the number of steps of the phase. */
   readonly hop: number;
   readonly hops: number;
@@ -83,7 +83,7 @@ export function allReduceSteps(algorithm: AllReduceName, n: number): AllReduceSt
   return { algorithm, n, chunks, steps };
 }
 
-function phaseOf(algorithm: AllReduceName, n: number, planStep: number, transfer: PlanTransfer): StepPhase {
+function phaseOf(algorithm: AllReduceName, n: number, planStep: number, transfer: PlanTransfer): PlanStepPhase {
   const { from, to, reduces } = transfer;
   switch (algorithm) {
     case 'ring':

@@ -11,7 +11,7 @@ import type { Clock } from '../../util/clock.ts';
 import { asError, DataError, PeergradError } from '../../util/errors.ts';
 import { hashOfArrays } from '../../util/hash.ts';
 import type { SharedFileSlices } from './sharedFileSlices.ts';
-import { wholeFilesOrder, type FileSliceOrder } from './fileSliceOrder.ts';
+import { wholeFilesSliceOrder, type FileSliceOrder } from './fileSliceOrder.ts';
 
 /** The largest number of files that a message names. */
 const MOST_NAMED = 4;
@@ -158,7 +158,7 @@ export class FileDistribution {
     const whole = ranks.findIndex((rank) => rank.isWhole);
     const knowing = ranks.findIndex((rank) => rank.hash !== null);
     const from = knowing < 0 && opensFiles ? whole : knowing;
-    if (from < 0 || ranks.every((rank) => rank.isWhole)) return wholeFilesOrder(shared.count);
+    if (from < 0 || ranks.every((rank) => rank.isWhole)) return wholeFilesSliceOrder(shared.count);
     if (group.rank === from) this.#order ??= await orderOf();
     if (knowing < 0 || ranks.some((rank) => rank.hash !== ranks[from]!.hash)) {
       this.#order = await group.broadcastObject(this.#order ?? undefined, group.ranks[from]!);

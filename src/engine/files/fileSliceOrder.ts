@@ -22,7 +22,7 @@ export interface FileSliceOrder {
 }
 
 /** Returns the order of files that are needed as a whole before the first step. */
-export function wholeFilesOrder(count: number): FileSliceOrder {
+export function wholeFilesSliceOrder(count: number): FileSliceOrder {
   return { slices: Uint32Array.from({ length: count }, (_, slice) => slice), opening: count };
 }
 
@@ -33,7 +33,7 @@ export function wholeFilesOrder(count: number): FileSliceOrder {
  * @param worldSize the number of ranks that train.
  * @param from the progress of this rank's state.
  * @throws (rejects) errors that are not about the files. For files that cannot be used, returns
- *   {@link wholeFilesOrder}: ranks report the problem when they open the data.
+ *   {@link wholeFilesSliceOrder}: ranks report the problem when they open the data.
  */
 export async function determineFileSliceOrder(
   shared: SharedFileSlices,
@@ -41,7 +41,7 @@ export async function determineFileSliceOrder(
   worldSize: number,
   from: TrainingProgress = initialTrainingProgress(),
 ): Promise<FileSliceOrder> {
-  const all = wholeFilesOrder(shared.count);
+  const all = wholeFilesSliceOrder(shared.count);
   // Slices that are sent at the same time would disturb measurements of links.
   const isMeasuring = job.measure !== null || job.codec === 'auto';
   if (job.job !== 'images' || isPipelineJob(job) || isMeasuring) return all;

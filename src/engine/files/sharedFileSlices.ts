@@ -8,7 +8,7 @@
  * gradients anyway.
  */
 import type { FilePlace, DataFile } from '../../jobs/dataFile.ts';
-import type { FileSlices } from '../../parallel/data/distributeFiles.ts';
+import type { DistributedFileSlices } from '../../parallel/data/distributeFiles.ts';
 import { FILE_SLICE_BYTES } from '../../protocol/frame.ts';
 import {
   DIGEST_LENGTH,
@@ -18,7 +18,7 @@ import {
   totalFileBytes,
   type ManifestFile,
 } from '../../spec/fileManifest.ts';
-import { deferred, type Deferred } from '../../util/deferred.ts';
+import { createDeferred, type Deferred } from '../../util/deferred.ts';
 import { DataError, errorMessageOf, PeergradError } from '../../util/errors.ts';
 import { hashOfArrays } from '../../util/hash.ts';
 
@@ -37,7 +37,7 @@ interface SliceRange {
   readonly end: number;
 }
 
-export class SharedFileSlices implements FileSlices {
+export class SharedFileSlices implements DistributedFileSlices {
   readonly manifest: readonly ManifestFile[];
   readonly #places: readonly SliceRange[];
   /** For each file: the number of its first slice. */
@@ -239,7 +239,7 @@ export class SharedFileSlices implements FileSlices {
 
   #arrival(slice: number): Promise<void> {
     if (this.#ended) return Promise.reject(this.#ended);
-    const awaited = this.#awaited.get(slice) ?? deferred();
+    const awaited = this.#awaited.get(slice) ?? createDeferred();
     this.#awaited.set(slice, awaited);
     return awaited.promise;
   }

@@ -14,7 +14,7 @@ import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { LessonOrder, LessonState, lessonNumbersPerRank, OwnLessonNumbers } from '../../protocol/lesson.ts';
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
 import type { Clock } from '../../util/clock.ts';
-import { deferred, type Deferred } from '../../util/deferred.ts';
+import { createDeferred, type Deferred } from '../../util/deferred.ts';
 import { hashOfArrays } from '../../util/hash.ts';
 import { randomLessonNumbers, continueLessonInWorld, applyLessonOrder } from './lessonRound.ts';
 import { runLessonSteps } from './lessonSteps.ts';
@@ -198,7 +198,7 @@ export class LessonRun {
 /** A queue of the orders that the leader has to send to all ranks, one after the other. */
 class OrderQueue {
   readonly #orders: LessonOrder[] = [];
-  #more: Deferred<void> = deferred();
+  #more: Deferred<void> = createDeferred();
 
   add(order: LessonOrder): void {
     this.#orders.push(order);
@@ -207,7 +207,7 @@ class OrderQueue {
 
   async next(): Promise<LessonOrder> {
     while (this.#orders.length === 0) {
-      this.#more = deferred();
+      this.#more = createDeferred();
       await this.#more.promise;
     }
     return this.#orders.shift()!;

@@ -11,7 +11,7 @@ import type { Link } from '../../transport/link.ts';
 import type { LinkAcrossGenerations } from '../../transport/linkAcrossGenerations.ts';
 import type { Clock } from '../../util/clock.ts';
 import { errorMessageOf, PeerGoneError } from '../../util/errors.ts';
-import type { OpenedConnection } from './attemptTrack.ts';
+import type { OpenedConnection } from './linkAttemptTrack.ts';
 import type { ConnectionKind, LinkPool } from './linkPool.ts';
 
 /**

@@ -29,17 +29,17 @@ import type { Link } from '../../transport/link.ts';
 import type { PeerAttempt } from '../../transport/peerLink.ts';
 import { LinkAcrossGenerations } from '../../transport/linkAcrossGenerations.ts';
 import { createDebugLog } from '../../util/debugLog.ts';
-import { deferred } from '../../util/deferred.ts';
+import { createDeferred } from '../../util/deferred.ts';
 import { errorMessageOf, PeerGoneError, TimeoutError } from '../../util/errors.ts';
 import {
   linkAttemptTimeoutMs,
-  AttemptTrack,
+  LinkAttemptTrack,
   linkAttemptBackoffMs,
   beginsLinkAttempt,
   cancelLinkAttempt,
   type LinkAttempt,
   type OpenedConnection,
-} from './attemptTrack.ts';
+} from './linkAttemptTrack.ts';
 import { randomId } from './browserId.ts';
 import { ConnectionReuse } from './connectionReuse.ts';
 import type { GenerationLinkOptions, PeerConnector, ServerConnector } from './generationLinkOptions.ts';
@@ -96,9 +96,9 @@ export class GenerationLink {
   #isInitiator = false;
   /** Whether this end's next direct attempt uses a port. */
   #asksForPort: boolean;
-  readonly #linked = deferred<Link>();
-  readonly #direct = new AttemptTrack('direct');
-  readonly #server = new AttemptTrack('server');
+  readonly #linked = createDeferred<Link>();
+  readonly #direct = new LinkAttemptTrack('direct');
+  readonly #server = new LinkAttemptTrack('server');
   /**
    * On the initiating end, settles when the two ranks are linked over the chosen connection, or the
    * handshake over it has failed; `null` while no connection is chosen.
@@ -423,7 +423,7 @@ export class GenerationLink {
   }
 
   /** Starts the next attempt of this end, if attempts of this kind are possible. */
-  #open(track: AttemptTrack): void {
+  #open(track: LinkAttemptTrack): void {
     const { connect, connectTab, connectServer, send } = this.#options;
     const id = track.nextId(this.#isLower);
     if (track.kind === 'server') {
@@ -469,7 +469,7 @@ export class GenerationLink {
     return connect({ initiator: this.#isInitiator, generation, member, peer: peer.member, onsignal });
   }
 
-  #start(track: AttemptTrack, id: number, peer: PeerAttempt, portMs: number | null = null): void {
+  #start(track: LinkAttemptTrack, id: number, peer: PeerAttempt, portMs: number | null = null): void {
     const attempt = track.start(id, peer, portMs !== null);
     const timeoutMs = portMs ?? linkAttemptTimeoutMs(id);
     log(() => {
@@ -481,7 +481,7 @@ export class GenerationLink {
     void this.#await(track, attempt, timeoutMs);
   }
 
-  async #await(track: AttemptTrack, attempt: LinkAttempt, timeoutMs: number): Promise<void> {
+  async #await(track: LinkAttemptTrack, attempt: LinkAttempt, timeoutMs: number): Promise<void> {
     let isLate = false;
     const cancelTimer = this.#options.clock.after(timeoutMs, () => {
       isLate = attempt.opened === null;
@@ -506,7 +506,7 @@ export class GenerationLink {
   }
 
   /** On the initiating end, chooses an open connection, unless another connection is chosen. */
-  async #choose(track: AttemptTrack, opened: OpenedConnection, timeoutMs: number): Promise<void> {
+  async #choose(track: LinkAttemptTrack, opened: OpenedConnection, timeoutMs: number): Promise<void> {
     while (this.#choice !== null) {
       const isLinked = await this.#choice.then(
         () => true,
@@ -533,7 +533,7 @@ export class GenerationLink {
    * On the other end, greets over an open connection. If the initiating end has not chosen the
    * connection, the greeting gets no answer.
    */
-  async #answer(track: AttemptTrack, opened: OpenedConnection, timeoutMs: number): Promise<void> {
+  async #answer(track: LinkAttemptTrack, opened: OpenedConnection, timeoutMs: number): Promise<void> {
     const greeting = this.#greet(track, opened, timeoutMs);
     if (track.kind === 'direct' && this.isServed) opened.view.close();
     try {
@@ -545,7 +545,7 @@ export class GenerationLink {
   }
 
   /** Links the two ranks over a connection once both ends have identified each other. */
-  async #greet(track: AttemptTrack, { shared, view }: OpenedConnection, timeoutMs: number): Promise<void> {
+  async #greet(track: LinkAttemptTrack, { shared, view }: OpenedConnection, timeoutMs: number): Promise<void> {
     const { self, peer, pool, relayOnly, clock } = this.#options;
     await performHandshake(view, self, peer, { timeoutMs, clock });
     if (track.kind === 'server' && this.#isReplaceable) {
@@ -578,7 +578,7 @@ export class GenerationLink {
     pool.keepForNext(peer.member, { link: shared, kind, decides: this.#isInitiator });
   }
 
-  #onFailure(track: AttemptTrack, attempt: LinkAttempt, failure: string): void {
+  #onFailure(track: LinkAttemptTrack, attempt: LinkAttempt, failure: string): void {
     track.failure = failure;
     const { connect, clock } = this.#options;
     const isWanted = (): boolean => this.#mayOpen && track.latest === attempt;

@@ -12,11 +12,11 @@ import type { Link } from '../../transport/link.ts';
 import type { LinkAcrossGenerations } from '../../transport/linkAcrossGenerations.ts';
 import type { Clock } from '../../util/clock.ts';
 import { createDebugLog } from '../../util/debugLog.ts';
-import { deferred } from '../../util/deferred.ts';
+import { createDeferred } from '../../util/deferred.ts';
 import { asError, SignalingError, TimeoutError } from '../../util/errors.ts';
 import { randomId } from './browserId.ts';
 import type { LinkPool } from './linkPool.ts';
-import { beginsLinkAttempt } from './attemptTrack.ts';
+import { beginsLinkAttempt } from './linkAttemptTrack.ts';
 import { GenerationLink, ON_DEMAND_TIMEOUT_FACTOR } from './generationLink.ts';
 import type { PeerConnector, ServerConnector, TabConnector } from './generationLinkOptions.ts';
 import type { SignalingClient } from './signalingClient.ts';
@@ -81,7 +81,7 @@ export class GenerationLinks {
   readonly #dialing = new Set<Promise<void>>();
   #mesh: Mesh | null = null;
   /** Resolves when the mesh exists. */
-  readonly #opening = deferred();
+  readonly #opening = createDeferred();
   /** The reason why the generation has ended; `null` until then. */
   #over: Error | null = null;
 

@@ -12,7 +12,7 @@ import { openChannelLink, type WebRtcConnections } from '../../transport/channel
 import { UNKNOWN_LINK_DESCRIPTION, type Link, type RouteDescription } from '../../transport/link.ts';
 import type { PeerAttempt, PeerConnection, PeerConnectOptions } from '../../transport/peerLink.ts';
 import { bridgeLink, createPortLink } from '../../transport/portLink.ts';
-import { deferred, type Deferred } from '../../util/deferred.ts';
+import { createDeferred, type Deferred } from '../../util/deferred.ts';
 import { errorMessageOf, PeerGoneError } from '../../util/errors.ts';
 import type { PeerConnector } from './generationLinkOptions.ts';
 
@@ -56,7 +56,7 @@ export function createRelayedConnector(post: (request: PeerRelayRequest) => void
   return {
     connect({ onsignal, ...options }): PeerAttempt {
       const id = ++lastId;
-      const link = deferred<Link>();
+      const link = createDeferred<Link>();
       const describing: Deferred<RouteDescription>[] = [];
       let isOpening = false;
       let isGone = false;
@@ -68,7 +68,7 @@ export function createRelayedConnector(post: (request: PeerRelayRequest) => void
           // not asked.
           if (isGone) return Promise.resolve(UNKNOWN_LINK_DESCRIPTION);
           post({ type: 'peer-describe', id });
-          const waiter = deferred<RouteDescription>();
+          const waiter = createDeferred<RouteDescription>();
           describing.push(waiter);
           return waiter.promise;
         },
@@ -100,7 +100,7 @@ export function createRelayedConnector(post: (request: PeerRelayRequest) => void
     },
     requestTabPort(key) {
       const id = ++lastId;
-      const port = deferred<MessagePort>();
+      const port = createDeferred<MessagePort>();
       listeners.set(id, (reply) => {
         if (reply.type === 'peer-port') port.resolve(reply.port);
         else if (reply.type === 'peer-gone') port.reject(new PeerGoneError(reply.message));

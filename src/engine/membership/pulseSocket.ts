@@ -6,7 +6,7 @@
 import type { Pulse } from '../../protocol/room.ts';
 import type { ThreadActivity, ActivityReport } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
-import { deferred } from '../../util/deferred.ts';
+import { createDeferred } from '../../util/deferred.ts';
 import { withinDeadline } from '../../util/deadline.ts';
 import { nameOfThisWorker, pulseChannel } from './heartbeats.ts';
 import type { OpenSocket, SignalingSocket } from './signalingClient.ts';
@@ -46,7 +46,7 @@ export function createPulseSocketOpener(activity: ThreadActivity, clock: Clock):
     } catch {
       return new WebSocket(url);
     }
-    const loaded = deferred();
+    const loaded = createDeferred();
     worker.addEventListener('message', () => loaded.resolve(), { once: true });
     worker.addEventListener('error', () => loaded.reject(new Error('The worker could not be loaded.')));
     try {

@@ -7,7 +7,7 @@ import { PROTOCOL_VERSION, type ClientMessage, type IceServer, type ServerMessag
 import type { Pulse, ReconnectReport } from '../../protocol/room.ts';
 import { withinDeadline } from '../../util/deadline.ts';
 import { createDebugLog } from '../../util/debugLog.ts';
-import { deferred, type Deferred } from '../../util/deferred.ts';
+import { createDeferred, type Deferred } from '../../util/deferred.ts';
 import { asError, RemovedError, SignalingError } from '../../util/errors.ts';
 import { Reconnection } from './reconnection.ts';
 import { isTemporaryRefusal } from './refusal.ts';
@@ -130,7 +130,7 @@ export class ServerConnection {
    */
   async pulsesOf(peers: readonly string[]): Promise<ReadonlyMap<string, Pulse>> {
     if (!this.#isConnected || peers.length === 0) return new Map();
-    const answer = deferred<ReadonlyMap<string, Pulse>>();
+    const answer = createDeferred<ReadonlyMap<string, Pulse>>();
     this.#questions.push(answer);
     this.send({ type: 'ask-pulses', peers: [...peers] });
     const { clock, activity } = this.#options;

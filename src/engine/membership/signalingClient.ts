@@ -7,7 +7,7 @@ import { DeltaDecoder } from '../../protocol/deltaDecoder.ts';
 import { SentMessage } from '../../protocol/deltas.ts';
 import { type ThreadActivity, pulseOfActiveRank } from '../../util/activity.ts';
 import { withinDeadline } from '../../util/deadline.ts';
-import { deferred } from '../../util/deferred.ts';
+import { createDeferred } from '../../util/deferred.ts';
 import { errorMessageOf, SignalingError } from '../../util/errors.ts';
 import { socketUrl } from '../../util/socketUrl.ts';
 import { Heartbeats, type HeartbeatTimeSources } from './heartbeats.ts';
@@ -44,7 +44,7 @@ interface ClientOptions extends HeartbeatTimeSources {
 export class SignalingClient {
   readonly #socket: SignalingSocket;
   readonly #onclose: (error: SignalingError) => void;
-  readonly #closed = deferred();
+  readonly #closed = createDeferred();
   readonly #decoder = new DeltaDecoder();
   readonly #heartbeats: Heartbeats;
   #isOver = false;
@@ -112,7 +112,7 @@ export class SignalingClient {
     const unreachable = new SignalingError(
       `The signaling server at ${url.host} does not answer. Check that it runs and that this machine can reach it.`,
     );
-    const opened = deferred();
+    const opened = createDeferred();
     socket.addEventListener('open', () => opened.resolve());
     socket.addEventListener('close', () => opened.reject(unreachable));
     try {

@@ -1,5 +1,5 @@
 /** The texts about a model that its file of weights contains. */
-import { FACTS_KEY, VOCABULARY_KEY } from '../../formats/weights/weightsFile.ts';
+import { SAMPLE_FACTS_KEY, VOCABULARY_KEY } from '../../formats/weights/weightsFile.ts';
 import type { WeightsMetadata } from '../../formats/weights/namedTensor.ts';
 import type { SampleFacts } from '../../spec/dataFacts.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -22,6 +22,6 @@ export function modelWeightsMetadata({ job, steps, stateHash, vocabulary, facts 
     'peergrad.stateHash': stateHash,
     'peergrad.layout': 'TensorFlow: [in, out], [height, width, in, out]',
     ...(vocabulary && { [VOCABULARY_KEY]: JSON.stringify(vocabulary) }),
-    ...(facts && { [FACTS_KEY]: JSON.stringify(facts) }),
+    ...(facts && { [SAMPLE_FACTS_KEY]: JSON.stringify(facts) }),
   };
 }

@@ -15,7 +15,7 @@ import type { RunResult } from '../../protocol/runResult.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { modelFileName } from '../../spec/modelFile.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
-import { deferred, type Deferred } from '../../util/deferred.ts';
+import { createDeferred, type Deferred } from '../../util/deferred.ts';
 import { UsageError } from '../../util/errors.ts';
 import { modelWeightsMetadata } from './modelWeightsMetadata.ts';
 import { sampleTextRequest } from '../tasks/continueText.ts';
@@ -24,7 +24,7 @@ import { createFileWriter, type WrittenFile } from '../storage/writtenFile.ts';
 import { exportStagedModel } from './modelExport.ts';
 import { checkStagedWeights, importStagedModel } from './modelImport.ts';
 import type { PipelineTask } from '../pipeline/pipelineTask.ts';
-import type { OutputsWorld, RunOutputs, StagedWorld } from '../pipeline/stagedWorld.ts';
+import type { RunOutputsWorld, RunOutputs, StagedWorld } from '../pipeline/stagedWorld.ts';
 import { generateTextOverStages, type TextModelData } from './stageTexts.ts';
 
 export type PipelineQuery = Extract<EngineCommand, { type: 'generate' | 'export' }>;
@@ -45,7 +45,7 @@ export class PipelineOutputs implements RunOutputs {
   readonly #entries: readonly TensorEntry[];
   readonly #text: TextModelData | null;
   readonly #samples: SampleTextWriter | null;
-  #world: OutputsWorld | null = null;
+  #world: RunOutputsWorld | null = null;
   /** The query of this rank that is not answered yet. */
   #asked: { query: PipelineQuery; answer: Deferred<EngineEvent> } | null = null;
   /** Why queries can no longer be answered. */
@@ -88,7 +88,7 @@ export class PipelineOutputs implements RunOutputs {
       return Promise.resolve({ type: 'exported', id: query.id, file: this.#final, problem: null });
     }
     if (this.#end !== null) return Promise.resolve(failed(query, this.#end));
-    const answer = deferred<EngineEvent>();
+    const answer = createDeferred<EngineEvent>();
     this.#asked = { query, answer };
     return answer.promise;
   }
@@ -97,7 +97,7 @@ export class PipelineOutputs implements RunOutputs {
     return importStagedModel(world, this.#entries, this.#options.weights);
   }
 
-  enter(world: OutputsWorld): void {
+  enter(world: RunOutputsWorld): void {
     this.#world = world;
   }
 
@@ -122,7 +122,7 @@ export class PipelineOutputs implements RunOutputs {
     for (const file of this.#files.splice(0)) file.remove().catch(() => {});
   }
 
-  get #here(): OutputsWorld {
+  get #here(): RunOutputsWorld {
     if (!this.#world) throw new UsageError('The run has no world yet. Call enter first.');
     return this.#world;
   }

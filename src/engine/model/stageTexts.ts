@@ -15,7 +15,7 @@ import type { GptNetworkSize } from '../../jobs/gpt/shapes.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { PIPELINE_TIMEOUT_MS } from '../../parallel/pipeline/pipelineStage.ts';
 import { systemClock, EventLoopYielder } from '../../util/clock.ts';
-import { continueText, COMPUTE_STRETCH_MS, type TextContinuationRequest } from '../tasks/continueText.ts';
+import { continueText, UNINTERRUPTED_COMPUTE_MS, type TextContinuationRequest } from '../tasks/continueText.ts';
 import type { PipelineModelStage } from '../pipeline/pipelineModelStage.ts';
 import type { StagedWorld } from '../pipeline/stagedWorld.ts';
 
@@ -94,7 +94,7 @@ async function follow(pipeline: ProcessGroup, own: readonly StageLayer[], size: 
   const { rank, ranks } = pipeline;
   const layers = own.map(({ name, values }) => createTokenLayer(name, values, size));
   const isLast = rank === ranks.length - 1;
-  const yielder = new EventLoopYielder(systemClock, COMPUTE_STRETCH_MS);
+  const yielder = new EventLoopYielder(systemClock, UNINTERRUPTED_COMPUTE_MS);
   for (;;) {
     const message = new Float32Array(1 + size.width);
     await pipeline.recv(message, ranks[rank - 1], options);

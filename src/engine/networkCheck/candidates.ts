@@ -1,7 +1,7 @@
 /** Asks the browser for the addresses at which this tab may be reached (ICE candidates). */
 import type { IceServer } from '../../protocol/control.ts';
 import type { Clock } from '../../util/clock.ts';
-import { deferred } from '../../util/deferred.ts';
+import { createDeferred } from '../../util/deferred.ts';
 
 /**
  * `host`: an address of this machine. `srflx`: one that STUN reports. `relay`: one of a TURN
@@ -22,7 +22,7 @@ export async function findIceAddress(
   clock: Clock,
 ): Promise<string | null> {
   const connection = new RTCPeerConnection({ iceServers: iceServers as RTCIceServer[] });
-  const found = deferred<string | null>();
+  const found = createDeferred<string | null>();
   const cancel = clock.after(ms, () => found.resolve(null));
   try {
     connection.addEventListener('icecandidate', ({ candidate }) => {

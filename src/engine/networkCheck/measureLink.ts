@@ -16,7 +16,7 @@ import {
 import { NETWORK_CHECK_GENERATION, LinkSpeed } from '../../protocol/networkCheck.ts';
 import type { Link } from '../../transport/link.ts';
 import type { Clock } from '../../util/clock.ts';
-import { deferred, type Deferred } from '../../util/deferred.ts';
+import { createDeferred, type Deferred } from '../../util/deferred.ts';
 import { asError, PeerGoneError } from '../../util/errors.ts';
 
 /**
@@ -46,7 +46,7 @@ export async function measureLinkSpeed(link: Link, clock: Clock): Promise<LinkSp
   /** Resolves when the other end has received everything so far. */
   const ask = async (): Promise<void> => {
     if (end !== null) throw end;
-    const answer = deferred();
+    const answer = createDeferred();
     questions.push(answer);
     await Promise.all([link.send(createFrame(header(FrameKind.HELLO), 0)), answer.promise]);
   };
@@ -76,7 +76,7 @@ export async function measureLinkSpeed(link: Link, clock: Clock): Promise<LinkSp
 
 /** Answers {@link measureLinkSpeed} of the other end. Resolves with the result. */
 export function answerLinkMeasurement(link: Link): Promise<LinkSpeed> {
-  const speed = deferred<LinkSpeed>();
+  const speed = createDeferred<LinkSpeed>();
   link.onframe = (frame) => {
     try {
       const { kind } = readFrameHeader(frame);

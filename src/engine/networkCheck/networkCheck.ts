@@ -23,7 +23,7 @@ import type { ServerConnectOptions } from '../../transport/serverLink.ts';
 import { ThreadActivity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { withinDeadline } from '../../util/deadline.ts';
-import { deferred, type Deferred } from '../../util/deferred.ts';
+import { createDeferred, type Deferred } from '../../util/deferred.ts';
 import { asError, errorMessageOf, TimeoutError } from '../../util/errors.ts';
 import { SignalingClient, type OpenSocket } from '../membership/signalingClient.ts';
 import { answerLinkMeasurement, measureLinkSpeed } from './measureLink.ts';
@@ -84,7 +84,7 @@ export class NetworkCheck {
   #members: readonly RosterEntry[] = [];
   /** Partners by member id, the earliest first. The latest partners that have left are included. */
   readonly #partners = new Map<string, Partner>();
-  readonly #admitted = deferred<Admission>();
+  readonly #admitted = createDeferred<Admission>();
   #answer: Deferred<void> | null = null;
   #isClosed = false;
 
@@ -172,7 +172,7 @@ export class NetworkCheck {
     let shortest = Infinity;
     for (let i = 0; i < QUESTIONS; i++) {
       const startedAt = clock.now();
-      this.#answer = deferred();
+      this.#answer = createDeferred();
       // A heartbeat's answer would stay in the thread that sends heartbeats.
       client.send({ type: 'ask-pulses', peers: [member] });
       await withinDeadline(clock, NETWORK_CHECK_TIMEOUT_MS, this.#answer.promise, late);

@@ -27,7 +27,7 @@ import type { JobSpec } from '../../spec/job.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { SampleBatch } from '../tasks/batch.ts';
 import { evaluateGptHiddenOutput, gptLossParts } from '../tasks/gptScores.ts';
-import { gptMasks, windowTaskFields } from '../tasks/gptTask.ts';
+import { gptDropoutMasks, gptTaskDataFactsOf } from '../tasks/gptTask.ts';
 import { createJobScores } from '../tasks/jobScores.ts';
 import { layerDropoutMasks, sampleTaskFields } from '../tasks/jobTask.ts';
 import type { EvaluatedBatch, StepOfEpoch, TaskDataFacts } from '../tasks/task.ts';
@@ -150,7 +150,7 @@ export function createGptPipelineTask(job: JobSpec, { tokenizer, train, test, bi
   const size = gptNetworkSize(job.gpt, tokenizer.size);
   const score = extraClassificationMetrics(job);
   return {
-    ...windowTaskFields({ train, test }, score),
+    ...gptTaskDataFactsOf({ train, test }, score),
     text: { tokenizer, size, bigramLoss },
     facts: null,
     createModel: () => {
@@ -167,7 +167,7 @@ export function createGptPipelineTask(job: JobSpec, { tokenizer, train, test, bi
     load: (indices, rows, at) => {
       const windows = at === null ? test : train;
       const { tokens, next, weights } = new TokenWindowBatch(windows, rows).load(indices);
-      const masks = at === null || dropout === 0 ? null : gptMasks(job.gpt, job.seed, indices, rows, at.step);
+      const masks = at === null || dropout === 0 ? null : gptDropoutMasks(job.gpt, job.seed, indices, rows, at.step);
       return Promise.resolve({
         inputs: tokens,
         mask: maskOf(masks),

@@ -13,7 +13,7 @@ export interface StagedWorld {
 }
 
 /** Ranks that train together. */
-export interface OutputsWorld extends StagedWorld {
+export interface RunOutputsWorld extends StagedWorld {
   /** Returns the hash of the replica's state. Every rank must call it. */
   stateHash: () => Promise<string>;
 }
@@ -30,7 +30,7 @@ export interface RunOutputs {
    */
   initialize(world: StagedWorld): Promise<boolean>;
   /** Called when the ranks of a world begin to train. */
-  enter(world: OutputsWorld): void;
+  enter(world: RunOutputsWorld): void;
   /**
    * Called after a step.
    *

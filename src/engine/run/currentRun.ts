@@ -7,7 +7,7 @@ import type { ClientMessage, RoomMessage, RunOutcome } from '../../protocol/cont
 import type { ReportedDevice } from '../../protocol/room.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import { jobHasCheckpoints, endsWithModel, type JobSpec } from '../../spec/job.ts';
+import { canJobSaveCheckpoints, endsWithModel, type JobSpec } from '../../spec/job.ts';
 import type { ThreadActivity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { unlessAborted } from '../../util/deadline.ts';
@@ -302,7 +302,7 @@ export class CurrentRun {
     const origin = this.#originOf(job);
     const checkpoint = origin?.kind === 'checkpoint' ? origin : null;
     const autosave =
-      endsWithModel(job) && jobHasCheckpoints(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
+      endsWithModel(job) && canJobSaveCheckpoints(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
     const emit = this.#observer(autosave);
     const weights = origin?.kind === 'weights' ? origin.weights : null;
     const start = remains ?? { from: checkpoint?.state ?? null, weights, carryOver: null };

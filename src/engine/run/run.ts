@@ -11,7 +11,7 @@ import { FEEDER_RANK, NEWCOMER_RANK, type NewcomerHooks } from '../../parallel/r
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { FILE_SLICE_BYTES } from '../../protocol/frame.ts';
 import type { RunResult, WrittenSample } from '../../protocol/runResult.ts';
-import { jobHasCheckpoints } from '../../spec/job.ts';
+import { canJobSaveCheckpoints } from '../../spec/job.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { unlessAborted } from '../../util/deadline.ts';
 import { UsageError } from '../../util/errors.ts';
@@ -236,7 +236,7 @@ export class Run {
    */
   get canCatchUp(): boolean {
     const { job } = this.#options;
-    if (!jobHasCheckpoints(job) || job.data.kind === 'federated') return false;
+    if (!canJobSaveCheckpoints(job) || job.data.kind === 'federated') return false;
     return this.#fileDistribution?.canOpen === false || (this.#built?.rank.feed?.stateBytes ?? 0) > FILE_SLICE_BYTES;
   }
 

@@ -8,7 +8,7 @@ import {
   type OpenStageMirrorStorage,
 } from '../../parallel/pipeline/mirrorStorage.ts';
 import { StorageError } from '../../util/errors.ts';
-import { openFileInWorker, privateDirectory } from '../../util/privateFiles.ts';
+import { openPrivateFile, privateDirectory } from '../../util/privateFiles.ts';
 
 /** The largest copy that is kept in memory. */
 const MEMORY_BYTES = 64 * 1024 ** 2;
@@ -41,7 +41,7 @@ async function openFile(bytes: number): Promise<StageMirrorStorage> {
   const directory = await privateDirectory(DIRECTORY);
   await removeUnused(directory);
   const name = crypto.randomUUID();
-  const access = await openFileInWorker(directory, name);
+  const access = await openPrivateFile(directory, name);
   const close = (): void => {
     access.close();
     // A file that is not removed now is removed when the next one is opened.

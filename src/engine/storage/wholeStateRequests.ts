@@ -5,7 +5,7 @@
  */
 import type { ElasticStrategy } from '../../parallel/strategies/index.ts';
 import type { Clock } from '../../util/clock.ts';
-import { deferred, type Deferred } from '../../util/deferred.ts';
+import { createDeferred, type Deferred } from '../../util/deferred.ts';
 import { PeergradError, UsageError } from '../../util/errors.ts';
 import type { RunState } from './runState.ts';
 
@@ -37,7 +37,7 @@ export class WholeStateRequests {
   async request(): Promise<RunState> {
     const { clock, strategy, snapshot } = this.#options;
     if (strategy.isWhole) return snapshot();
-    const request = deferred<RunState>();
+    const request = createDeferred<RunState>();
     const cancel = clock.after(WAIT_MS, () =>
       request.reject(
         new PeergradError(

@@ -3,7 +3,7 @@
  * private file system (OPFS). In a browser without OPFS they are blobs, which the browser may keep
  * on disk.
  */
-import { privateDirectory, removeOldFiles } from '../../util/privateFiles.ts';
+import { privateDirectory, removeOldPrivateFiles } from '../../util/privateFiles.ts';
 import { preferredBlobStoreMedium } from './blobStore.ts';
 
 export interface WrittenFile {
@@ -29,7 +29,7 @@ const KEPT_MS = 24 * 60 * 60_000;
 export async function createFileWriter(): Promise<FileWriter> {
   if ((await preferredBlobStoreMedium()) !== 'opfs') return createBlobWriter();
   const directory = await privateDirectory(NAME);
-  await removeOldFiles(directory, Date.now() - KEPT_MS);
+  await removeOldPrivateFiles(directory, Date.now() - KEPT_MS);
   const name = crypto.randomUUID();
   const handle = await directory.getFileHandle(name, { create: true });
   const writable = await handle.createWritable();

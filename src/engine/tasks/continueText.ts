@@ -14,7 +14,7 @@ const USUAL_TEMPERATURE = 0.8;
  * Milliseconds of computation without a pause. During this time the tab cannot handle messages from
  * its links.
  */
-export const COMPUTE_STRETCH_MS = 20;
+export const UNINTERRUPTED_COMPUTE_MS = 20;
 /** Makes samples independent of the job's other random numbers. */
 const SAMPLE_WORD = 0x5a3;
 
@@ -40,7 +40,7 @@ export async function continueText(
   const start = known.length > 0 ? known : Uint16Array.of(0);
   const tokens = sampleTokens(forward, { context }, start, { temperature, seed: mixSeed(seed, SAMPLE_WORD) });
   const written: number[] = [];
-  const yielder = new EventLoopYielder(systemClock, COMPUTE_STRETCH_MS);
+  const yielder = new EventLoopYielder(systemClock, UNINTERRUPTED_COMPUTE_MS);
   while (written.length < LENGTH) {
     written.push((await tokens.next()).value);
     await yielder.yieldIfDue();

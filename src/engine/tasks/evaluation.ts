@@ -10,7 +10,7 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { MetricValues } from '../../spec/measures.ts';
 import type { EventLoopYielder } from '../../util/clock.ts';
-import { permutation } from '../../util/rng.ts';
+import { seededPermutation } from '../../util/rng.ts';
 import type { TrainingTask } from './task.ts';
 
 /**
@@ -172,7 +172,7 @@ const ORDER_SEED = 1;
 
 /** Returns an order of the held-out samples. An evaluation of n samples uses the first n. */
 export function heldOutSampleOrder(count: number): Uint32Array {
-  return permutation(count, ORDER_SEED);
+  return seededPermutation(count, ORDER_SEED);
 }
 
 /** Returns this rank's share of `samples` held-out samples; see {@link evaluateHeldOutSamples}. */

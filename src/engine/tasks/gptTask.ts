@@ -41,13 +41,13 @@ export function createGptTask(
   return {
     queryModel: author,
     model: network.variables,
-    ...windowTaskFields({ train, test }, score, shard),
+    ...gptTaskDataFactsOf({ train, test }, score, shard),
     takesAnySize: true,
     testBatch: testBatch.size,
     withBatch: (indices, use, { step }, size) =>
       new TokenWindowBatch(train, size).with(indices, (batch) =>
         withDropoutMasks(
-          dropout === 0 ? [] : gptMasks(job.gpt, shard?.seed ?? job.seed, indices, size, step),
+          dropout === 0 ? [] : gptDropoutMasks(job.gpt, shard?.seed ?? job.seed, indices, size, step),
           (masks) => {
             const { tokens, next, weights } = batch;
             const loss = (): tf.Scalar =>
@@ -71,7 +71,7 @@ export function createGptTask(
 }
 
 /** The fields of a task that follow from its text, however its model is divided over ranks. */
-export function windowTaskFields(
+export function gptTaskDataFactsOf(
   { train, test }: Pick<Corpus, 'train' | 'test'>,
   score: TaskDataFacts['score'],
   shard?: ShardTaskOptions,
@@ -91,7 +91,7 @@ export function windowTaskFields(
  * Ghahramani, "A Theoretically Grounded Application of Dropout in Recurrent Neural Networks",
  * 2016).
  */
-export function gptMasks(
+export function gptDropoutMasks(
   gpt: JobSpec['gpt'],
   seed: number,
   indices: Uint32Array,

@@ -12,7 +12,7 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import { learnsDigits, type JobSpec } from '../../spec/job.ts';
 import type { LabelledImage, ModelInspection, MistakenImage, WeightPictures } from '../../spec/inspection.ts';
 import type { SampleFacts } from '../../spec/dataFacts.ts';
-import { mixSeed, permutation } from '../../util/rng.ts';
+import { mixSeed, seededPermutation } from '../../util/rng.ts';
 import { TextGenerator } from './textGenerator.ts';
 
 /**
@@ -100,7 +100,7 @@ export class InspectedModel {
    */
   static async create(model: JobModel, heldOut: Dataset, job: Pick<JobSpec, 'job' | 'seed'>): Promise<InspectedModel> {
     const asked = learnsDigits(job.job) ? ASKED : 0;
-    const chosen = permutation(heldOut.size, mixSeed(job.seed, CHOICE_WORD)).subarray(0, asked);
+    const chosen = seededPermutation(heldOut.size, mixSeed(job.seed, CHOICE_WORD)).subarray(0, asked);
     const inputs = new Float32Array(sampleLength(heldOut));
     const labels = new Int32Array(1);
     const images: LabelledImage[] = [];

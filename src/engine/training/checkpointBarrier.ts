@@ -2,7 +2,7 @@
  * Pauses a run after ranks have compared their states, until a checkpoint of this state is saved.
  */
 import type { Clock } from '../../util/clock.ts';
-import { deferred, type Deferred } from '../../util/deferred.ts';
+import { createDeferred, type Deferred } from '../../util/deferred.ts';
 
 /**
  * The longest pause in milliseconds. A page that has saved nothing in this time is considered
@@ -30,7 +30,7 @@ export class CheckpointBarrier {
    */
   async until(step: number): Promise<void> {
     if (step <= this.#released) return;
-    const over = deferred();
+    const over = createDeferred();
     this.#paused = { step, over };
     const cancel = this.#clock.after(PAUSE_MS, () => over.resolve());
     await over.promise;

@@ -19,7 +19,7 @@ import { servedPairsOf } from '../membership/transport.ts';
 import { LearningRateSchedule } from './learningRate.ts';
 import type { RankStep } from './rankStep.ts';
 import { WorkDueBetweenSteps } from './workDueBetweenSteps.ts';
-import { countGpuCommands } from './telemetry/countGpuCommands.ts';
+import { startCountingGpuCommands } from './telemetry/countGpuCommands.ts';
 import { StepReporter } from './telemetry/stepReporter.ts';
 
 /**
@@ -165,7 +165,7 @@ export class TrainingLoop {
     const { epoch, offset } = next;
     await emit({ type: 'begin', step, epoch, samples: next.samples });
     const startedAt = clock.now();
-    const commandsSince = countGpuCommands();
+    const commandsSince = startCountingGpuCommands();
     const { after, ...taken } = await next.take(learningRate, (loss, lossSamples) => {
       this.#duties.applied(loss, lossSamples);
       progress.applied(group.generation, next.end, this.#rate.trainedMs);

@@ -55,7 +55,7 @@ export const DIGESTS_KEY = 'peergrad.digests';
 export const VOCABULARY_KEY = 'peergrad.vocabulary';
 
 /** Name under which the meaning of inputs and outputs is stored, as JSON. */
-export const FACTS_KEY = 'peergrad.facts';
+export const SAMPLE_FACTS_KEY = 'peergrad.facts';
 
 /**
  * Returns the vocabulary in a file, or `null` if the file has none.
@@ -72,7 +72,7 @@ export function readVocabulary(file: string, about: WeightsMetadata): Vocabulary
  * @throws DataError if this meaning is invalid.
  */
 export function readSampleFactsFromWeights(file: string, about: WeightsMetadata): SampleFacts | null {
-  return readJson(file, about, FACTS_KEY, SampleFacts);
+  return readJson(file, about, SAMPLE_FACTS_KEY, SampleFacts);
 }
 
 function readJson<T extends v.GenericSchema>(

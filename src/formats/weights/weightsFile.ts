@@ -21,7 +21,13 @@ import {
   type KerasTopology,
 } from './namedTensor.ts';
 
-export { FACTS_KEY, VOCABULARY_KEY, type NamedTensor, type TensorEntry, type KerasTopology } from './namedTensor.ts';
+export {
+  SAMPLE_FACTS_KEY,
+  VOCABULARY_KEY,
+  type NamedTensor,
+  type TensorEntry,
+  type KerasTopology,
+} from './namedTensor.ts';
 
 export interface WeightsFile {
   /** The file's name, for errors. */

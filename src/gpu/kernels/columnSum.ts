@@ -9,7 +9,7 @@ import {
   FLAT_WORKGROUP_CODE,
   runGpuProgram,
   spreadWorkgroups,
-  type ComponentCount,
+  type BufferComponentCount,
   type GpuProgram,
 } from '../program.ts';
 import type { ElementwiseFactor } from './matMul/epilogue.ts';
@@ -64,7 +64,7 @@ function sumChunks(
 ): tf.TensorInfo {
   const stride = x.shape.at(-1)!;
   const rows = elementCountOf(x.shape) / stride;
-  const components: ComponentCount = [stride, from, count].every((length) => length % 4 === 0) ? 4 : 1;
+  const components: BufferComponentCount = [stride, from, count].every((length) => length % 4 === 0) ? 4 : 1;
   let width = 8 / components;
   while (width < Math.min(count, MOST_COLUMNS) / components) width *= 2;
   const chunks = Math.ceil(rows / rowsPerChunk(width));
@@ -96,7 +96,7 @@ function rowsPerChunk(width: number): number {
  * A workgroup has `width` columns and THREADS / width lanes. Lane i sums the rows i, i + lanes, ...
  * of its chunk, and a tree adds the lanes.
  */
-function codeOf(components: ComponentCount, width: number, factor: ElementwiseFactor | undefined): string {
+function codeOf(components: BufferComponentCount, width: number, factor: ElementwiseFactor | undefined): string {
   const lanes = THREADS / width;
   const other = 'factor[row / uniforms.sharedBy * uniforms.stride + read]';
   const multiplied = factor?.isGate ? `select(Element(), value, ${other} > Element())` : `value * ${other}`;

@@ -3,7 +3,7 @@
  * are short, a workgroup has several rows, so that few threads are idle. All sums are added in a
  * fixed order.
  */
-import { FLAT_WORKGROUP_CODE, spreadWorkgroups, type ComponentCount, type GpuProgram } from '../program.ts';
+import { FLAT_WORKGROUP_CODE, spreadWorkgroups, type BufferComponentCount, type GpuProgram } from '../program.ts';
 import type { WebGpuBackend } from '../backend.ts';
 import { computesInSoftware } from '../../util/gpuAdapter.ts';
 
@@ -106,7 +106,7 @@ fn ${name}(value: ${type}) -> ${type} {
 /**
  * Returns how many channels one load reads: 4 if rows have a multiple of 4 channels, otherwise 1.
  */
-export function loadWidthOf(channels: number): ComponentCount {
+export function loadWidthOf(channels: number): BufferComponentCount {
   return channels % 4 === 0 ? 4 : 1;
 }
 
@@ -116,7 +116,7 @@ export function loadWidthOf(channels: number): ComponentCount {
  * +Infinity. The last function, `isLost`, reads bits, because WGSL need not keep NaN in `exp` or
  * `max`.
  */
-export function elementCode(components: ComponentCount): string {
+export function elementCode(components: BufferComponentCount): string {
   return components === 4
     ? `
 alias Element = vec4<f32>;

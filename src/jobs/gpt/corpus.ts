@@ -6,7 +6,7 @@ import type { GptModel, TokenKind } from '../../spec/gpt.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import type { LoadDataOptions } from '../fileSource.ts';
-import { MAX_UTF16_UNIT_CODE, stringOfCodePoints, type Text } from './text.ts';
+import { MAX_UTF16_UNIT_CODE, stringOfCodePoints, type TrainingText } from './text.ts';
 import type { Tokenizer, TextTokenizer, Tokens } from './tokenizer.ts';
 import { CharacterCounts } from './characterCounts.ts';
 import { CharacterTokenReader } from './characters.ts';
@@ -90,7 +90,7 @@ export interface Corpus {
  *   tokens than the job.
  */
 export async function createCorpus(
-  text: Text,
+  text: TrainingText,
   model: Pick<GptModel, 'tokens' | 'vocabulary' | 'context'>,
   vocabulary: Vocabulary | null = null,
   onprogress?: LoadDataOptions['onprogress'],
@@ -122,7 +122,7 @@ export async function createCorpus(
  * in code units, the code points of the held-out part, and the first characters.
  */
 async function readOnce(
-  text: Text,
+  text: TrainingText,
   {
     counts,
     reader,

@@ -9,7 +9,7 @@ import { fetchFiles, type LoadDataOptions } from '../fileSource.ts';
 import { writeFables } from './fables.ts';
 import { readByteRange } from '../../formats/partialFile.ts';
 import { detectTextEncoding, ENCODING_EXAMINED_BYTES } from '../../formats/textEncoding.ts';
-import { textInMemory, textOfFiles, type Text } from './text.ts';
+import { textInMemory, textOfFiles, type TrainingText } from './text.ts';
 
 /**
  * Maximum size of the text. Its tokens need at most as much memory again if it has at most 256
@@ -26,7 +26,7 @@ const MAX_TEXT_BYTES = 512 * 1024 * 1024;
 export async function openTrainingText(
   { job, data, encoding }: Pick<JobSpec, 'job' | 'data'> & Partial<Pick<JobSpec, 'encoding'>>,
   options: LoadDataOptions,
-): Promise<Text> {
+): Promise<TrainingText> {
   switch (data.kind) {
     case 'built-in':
       return textInMemory(writeFables());
@@ -55,7 +55,7 @@ async function checked(
   where: string,
   encoding?: JobSpec['encoding'],
   signal?: AbortSignal,
-): Promise<Text> {
+): Promise<TrainingText> {
   const visible = given.filter(({ name }) => !isHiddenFile(name));
   const isText = await Promise.all(
     visible.map(

@@ -18,7 +18,7 @@ import type { TextEncodingName } from '../../spec/names.ts';
 import { fileNotesByFolder } from '../fileNotes.ts';
 import { DataError } from '../../util/errors.ts';
 
-export interface Text {
+export interface TrainingText {
   /** Size in bytes. The text has at most this many characters. */
   readonly bytes: number;
   /**
@@ -59,7 +59,7 @@ export function textOfFiles(
     encoding?: TextEncodingName | undefined;
     pieceBytes?: number;
   } = {},
-): Text {
+): TrainingText {
   const sorted = files.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   const wide = new Set<string>();
   const marked = new Set<string>();
@@ -105,7 +105,7 @@ export function textOfFiles(
 }
 
 /** Returns a text that is in memory. */
-export function textInMemory(text: string): Text {
+export function textInMemory(text: string): TrainingText {
   return {
     bytes: text.length,
     notes: [],

@@ -5,7 +5,12 @@
 import { PICTURE_DECODER_VERSION } from '../../formats/decodePicture.ts';
 import { crc32 } from '../../util/crc32.ts';
 import { hashOfArrays } from '../../util/hash.ts';
-import { openFileInWorker, privateDirectory, removeOldFiles, type SyncAccessHandle } from '../../util/privateFiles.ts';
+import {
+  openPrivateFile,
+  privateDirectory,
+  removeOldPrivateFiles,
+  type SyncAccessHandle,
+} from '../../util/privateFiles.ts';
 
 /** Pixels, and the CRC-32 of the picture's file. */
 interface StoredPicture {
@@ -56,9 +61,9 @@ export class PictureStore {
       const decoder = JSON.stringify([PICTURE_DECODER_VERSION, navigator.userAgent]);
       const { quota = Infinity } = await navigator.storage.estimate();
       const mostBytes = Math.min(MAX_BYTES, quota * SHARE_OF_QUOTA);
-      const file = await openFileInWorker(directory, hashOfArrays([new TextEncoder().encode(name + decoder)]), true);
+      const file = await openPrivateFile(directory, hashOfArrays([new TextEncoder().encode(name + decoder)]), true);
       // Another worker may do the same at the same time.
-      await removeOldFiles(directory, Date.now() - KEPT_MS, mostBytes).catch(() => {});
+      await removeOldPrivateFiles(directory, Date.now() - KEPT_MS, mostBytes).catch(() => {});
       if (isPictureStoreFast(file, () => performance.now())) return new PictureStore(file, bytes, mostBytes);
       file.close();
       return null;

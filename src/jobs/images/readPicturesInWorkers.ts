@@ -1,5 +1,5 @@
 /** Reads pictures in workers. All data sets of a thread share them. */
-import { deferred, type Deferred } from '../../util/deferred.ts';
+import { createDeferred, type Deferred } from '../../util/deferred.ts';
 import { DataError } from '../../util/errors.ts';
 import { readPictures, type PictureRequest, type PictureReadResult, type ReadPictures } from './readPictures.ts';
 
@@ -61,7 +61,7 @@ class PictureWorker {
   read(request: PictureRequest): Promise<PictureReadResult[]> {
     if (this.#worker === null || this.#hasFailed) return readPictures(request);
     const id = ++this.#lastId;
-    const result = deferred<PictureReadResult[]>();
+    const result = createDeferred<PictureReadResult[]>();
     this.#requests.set(id, { request, result });
     this.#worker.postMessage({ id, request } satisfies ToPictureWorker);
     return result.promise;

@@ -21,7 +21,7 @@ import {
   type Model,
   type ModelVariables,
 } from '../../parallel/backward/flatten.ts';
-import { moveAveragesToLayout } from '../../parallel/flat/optimizerLayout.ts';
+import { moveOptimizerAveragesToLayout } from '../../parallel/flat/optimizerLayout.ts';
 import { toFlatOptimizer, type TensorflowOptimizer } from '../../parallel/flat/optimizerOf.ts';
 import { WeightChangeDetector } from '../../parallel/backward/weightChangeDetector.ts';
 import { systemClock, type Clock } from '../../util/clock.ts';
@@ -39,7 +39,7 @@ import {
   type ReplicaResult,
 } from './messages.ts';
 import { addDirectGradient, differentiateLoss, gatherReplicaOutputs, type LossGradients } from './outputs.ts';
-import { ReplicaClient } from './replicaClient.ts';
+import { DataParallelReplicaClient } from './dataParallelReplicaClient.ts';
 import { describeReplicaModel } from './replicaModel.ts';
 import { ReplicaPass } from './replicaPass.ts';
 
@@ -80,7 +80,7 @@ export class DataParallel {
   readonly variables: ModelVariables;
   readonly #model: Model;
   readonly #pass: ReplicaPass;
-  readonly #replicas: readonly ReplicaClient[];
+  readonly #replicas: readonly DataParallelReplicaClient[];
   readonly #reader = new TensorReader();
   readonly #gpu = watchCurrentGpu();
   readonly #watch: WeightChangeDetector;
@@ -93,7 +93,7 @@ export class DataParallel {
   #isBusy = false;
   #optimizerBytes = 0;
 
-  private constructor(model: Model, replicas: readonly ReplicaClient[]) {
+  private constructor(model: Model, replicas: readonly DataParallelReplicaClient[]) {
     this.variables = variablesOf(model);
     this.layout = createFlatLayout(this.variables.parameters.map(({ size }) => size));
     this.parameters = new Float32Array(this.layout.size);
@@ -128,7 +128,7 @@ export class DataParallel {
     const description = describeReplicaModel(model);
     const clients = Array.from(
       { length: replicas - 1 },
-      (_, i) => new ReplicaClient(openReplica(i + 1), i + 1, clock, timeoutMs),
+      (_, i) => new DataParallelReplicaClient(openReplica(i + 1), i + 1, clock, timeoutMs),
     );
     const parallel = new DataParallel(model, clients);
     try {
@@ -230,7 +230,7 @@ export class DataParallel {
    */
   flatOptimizer(optimizer: Optimizer | TensorflowOptimizer): Optimizer {
     const flat = toFlatOptimizer(optimizer, this.variables.parameters);
-    moveAveragesToLayout(flat, this.layout);
+    moveOptimizerAveragesToLayout(flat, this.layout);
     return flat;
   }
 

@@ -56,7 +56,7 @@ export function noSamplesError(): UsageError {
  * @throws UsageError if `dataset` is not a dataset, or if it is infinite and `batches` does not
  *   limit it.
  */
-export function checkDatasetEnds(dataset: BatchDataset, batches: number | null | undefined, option: string): void {
+export function checkDatasetIsFinite(dataset: BatchDataset, batches: number | null | undefined, option: string): void {
   if (!isDataset(dataset)) throw new UsageError('The dataset has no iterator(). Pass a tf.data.Dataset.');
   if (dataset.size !== Infinity || (batches !== undefined && batches !== null)) return;
   throw new UsageError(`The dataset is infinite. Pass ${option}, or limit the dataset with take().`);

@@ -92,7 +92,7 @@ export function compiledModelOf(model: tf.LayersModel): CompiledModel {
  * Returns losses and metrics as texts. Names of outputs are left out, because they may be
  * generated.
  */
-export function describeCompiled({ loss, metrics }: CompiledModel): { loss: string; metrics: string } {
+export function describeLossAndMetrics({ loss, metrics }: CompiledModel): { loss: string; metrics: string } {
   return { loss: textOf(loss), metrics: textOf(metrics) };
 }
 

@@ -13,7 +13,7 @@ import { MismatchError, PeergradError, PeerGoneError, errorReasonOf, UsageError 
 import { mixSeed } from '../../util/rng.ts';
 import { agreeOnArguments, type RankArguments } from './agreement.ts';
 import {
-  checkDatasetEnds,
+  checkDatasetIsFinite,
   checkShuffle,
   DEFAULT_BATCH_SIZE,
   type DistributedEvaluateArgs,
@@ -24,7 +24,7 @@ import {
 } from './arguments.ts';
 import {
   compiledModelOf,
-  describeCompiled,
+  describeLossAndMetrics,
   describeLayers,
   measuredValueCount,
   type CompiledModel,
@@ -46,7 +46,7 @@ import { WaitsUntilFailure } from './waitsUntilFailure.ts';
 import { checkLossesPerSample, sampleWeightsPerOutput } from './sampleWeights.ts';
 import { TensorBatches } from './tensorBatches.ts';
 import { InputsAndTargets } from './tensorData.ts';
-import { prepareTraining, type OwnTrainingFacts } from './training.ts';
+import { prepareTraining, type RankTrainingFacts } from './training.ts';
 import { adoptWeightsOfRankZero, checkRankZeroSetWeights } from './weightChanges.ts';
 
 /** Options of {@link DistributedDataParallelOptions}. Every rank must pass the same options. */
@@ -85,7 +85,7 @@ export async function distribute(
   options: DistributeOptions = {},
 ): Promise<DistributedModel> {
   await agreeOnArguments(group, 'distribute', () => ({
-    shared: { ...describeCompiled(compiledModelOf(model)), ...describeLayers(model) },
+    shared: { ...describeLossAndMetrics(compiledModelOf(model)), ...describeLayers(model) },
     own: null,
   }));
   const metrics = measuredValueCount(compiledModelOf(model));
@@ -167,7 +167,7 @@ export class DistributedModel {
         check: (all: { samples: number }[]) => {
           if (all.every(({ samples }) => samples === 0)) throw noSamplesError();
         },
-        run: (all: (OwnTrainingFacts & { samples: number; seed: number })[]) => {
+        run: (all: (RankTrainingFacts & { samples: number; seed: number })[]) => {
           this.#fits++;
           const { seed } = all[0]!;
           const sizes = isSharded ? all.map(({ samples }) => samples) : end;
@@ -195,7 +195,7 @@ export class DistributedModel {
     const { validationData, validationBatchSize = DEFAULT_BATCH_SIZE, classWeight, batchesPerEpoch = null } = args;
     return this.#call('fitDataset', args, async (place) => {
       const { model, isSharded } = place;
-      checkDatasetEnds(dataset, batchesPerEpoch, 'batchesPerEpoch');
+      checkDatasetIsFinite(dataset, batchesPerEpoch, 'batchesPerEpoch');
       if (batchesPerEpoch !== null) checkWholeAtLeast('batchesPerEpoch', batchesPerEpoch, 1);
       const given = isDataset(validationData)
         ? prepareDatasetEvaluation(place, validationData, args.validationBatches, 'validationBatches', 'fitDataset')
@@ -208,7 +208,7 @@ export class DistributedModel {
         shared: { ...training.shared, ...given?.shared, batchesPerEpoch, 'the size of the dataset': size },
         sketches: given?.sketches,
         own: training.own,
-        run: (all: OwnTrainingFacts[]) => {
+        run: (all: RankTrainingFacts[]) => {
           const share = datasetShareOf(dataset, place, 'fitDataset');
           const source = new DatasetBatches(model, share, {
             batchesPerEpoch,

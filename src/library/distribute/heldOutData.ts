@@ -3,7 +3,7 @@ import type * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { SharedArguments, SampleSketches } from './agreement.ts';
-import { checkDatasetEnds } from './arguments.ts';
+import { checkDatasetIsFinite } from './arguments.ts';
 import { checkWholeAtLeast } from '../../parallel/groups/checks.ts';
 import type { CompiledModel, FitTensors } from './compiledModel.ts';
 import { heldOutDatasetEvaluator, heldOutTensorsEvaluator, type EvaluateHeldOut } from './evaluation.ts';
@@ -107,7 +107,7 @@ export function prepareDatasetEvaluation(
 ): PreparedEvaluation {
   const { model, group, isSharded, waits } = place;
   const { rank, worldSize } = group;
-  checkDatasetEnds(dataset, batches, option);
+  checkDatasetIsFinite(dataset, batches, option);
   const wanted = batches === undefined ? null : checkWholeAtLeast(option, batches, 1);
   const limit = wanted === null || isSharded ? wanted : Math.ceil((wanted - rank) / worldSize);
   return {

@@ -1,5 +1,5 @@
 /** Divides the tensors that `fit` was called with into batches. */
-import { mixSeed, permutation } from '../../util/rng.ts';
+import { mixSeed, seededPermutation } from '../../util/rng.ts';
 import type { BatchSource } from './batchSource.ts';
 import type { RankBatch } from './compiledModel.ts';
 import type { SampleWeights } from './sampleWeights.ts';
@@ -47,7 +47,7 @@ export class TensorBatches implements BatchSource {
     const isSharded = typeof sizes !== 'number';
     const size = isSharded ? sizes[rank]! : sizes;
     this.#order = shuffle
-      ? permutation(size, isSharded ? mixSeed(seed, epoch, rank) : mixSeed(seed, epoch))
+      ? seededPermutation(size, isSharded ? mixSeed(seed, epoch, rank) : mixSeed(seed, epoch))
       : Uint32Array.from({ length: size }, (_, i) => i);
     return Promise.resolve();
   }

@@ -25,7 +25,7 @@ export interface TrainingArgs extends Pick<
 }
 
 /** Properties of one rank's optimizer and callbacks, which it reports to all ranks. */
-export interface OwnTrainingFacts {
+export interface RankTrainingFacts {
   runsFlat: boolean;
   actsOnBatches: boolean;
   actsBeforeBatches: boolean;
@@ -33,10 +33,10 @@ export interface OwnTrainingFacts {
 
 export interface PreparedTraining {
   shared: SharedArguments;
-  own: OwnTrainingFacts;
+  own: RankTrainingFacts;
   /** @param facts the numbers of samples that callbacks receive. */
   run: (
-    all: readonly OwnTrainingFacts[],
+    all: readonly RankTrainingFacts[],
     source: BatchSource,
     facts: { samples: number | null; batchSize: number | null },
   ) => Promise<tf.History>;

@@ -6,12 +6,12 @@ import { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { RankStateReport } from '../../engine/membership/membership.ts';
 import { runInGenerationGroup, type Generation } from '../../engine/membership/generation.ts';
 import type { RendezvousOptions } from '../../engine/membership/rendezvousOptions.ts';
-import type { ReceivedSlices } from '../../parallel/recovery/gatherSlices.ts';
+import type { ReceivedStateSlices } from '../../parallel/recovery/gatherSlices.ts';
 import { FEEDER_RANK, StateFeed } from '../../parallel/recovery/stateFeed.ts';
 import type { ServerMessage } from '../../protocol/control.ts';
 import { FILE_SLICE_BYTES } from '../../protocol/frame.ts';
 import type { NodeCountRange } from '../../protocol/room.ts';
-import { deferred } from '../../util/deferred.ts';
+import { createDeferred } from '../../util/deferred.ts';
 import {
   DeviceError,
   errorMessageOf,
@@ -59,11 +59,11 @@ export class ElasticJob<State extends ElasticState, Result> {
   readonly #activity;
   readonly #timeoutMs: number;
   readonly #room: LibraryRoom;
-  readonly #outcome = deferred<Result>();
+  readonly #outcome = createDeferred<Result>();
   readonly #committed: CommittedState;
   /** Sends the latest commit to newcomers. On a newcomer, receives it. */
   readonly #feed: StateFeed<ElasticCommitHead>;
-  readonly #received: ReceivedSlices = [];
+  readonly #received: ReceivedStateSlices = [];
   #group: ProcessGroup | null = null;
   readonly #onprogress: ElasticOptions['onprogress'];
   /**

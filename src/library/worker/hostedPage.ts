@@ -5,9 +5,9 @@ import { hexOf } from '../../util/hex.ts';
 import type { Clock } from '../../util/clock.ts';
 import { setDebugPatterns } from '../../util/debugLog.ts';
 import { withinDeadline } from '../../util/deadline.ts';
-import { deferred } from '../../util/deferred.ts';
+import { createDeferred } from '../../util/deferred.ts';
 import { UsageError } from '../../util/errors.ts';
-import type { ProgramPage, PageAddress } from '../page.ts';
+import type { ProgramPageAccess, PageAddress } from '../page.ts';
 import { createHostedWorkerRequest, type HostPageMessage, type FromHostedWorker } from './messages.ts';
 
 /**
@@ -26,12 +26,12 @@ const REPEAT_MS = 500;
  *
  * @throws (rejects) UsageError if there is no such page.
  */
-export async function requestHostPage(clock: Clock): Promise<ProgramPage> {
+export async function requestHostPage(clock: Clock): Promise<ProgramPageAccess> {
   const id = hexOf(crypto.getRandomValues(new Uint8Array(16)));
   const lock = globalThis.isSecureContext ? `peergrad worker ${id}` : null;
   // The browser releases the lock when this worker ends.
   if (lock !== null) await acquireThreadLock(lock);
-  const hosted = deferred<ProgramPage>();
+  const hosted = createDeferred<ProgramPageAccess>();
   const ports = new Set<MessagePort>();
   let isOver = false;
   const request = (): void => {
@@ -63,7 +63,7 @@ export async function requestHostPage(clock: Clock): Promise<ProgramPage> {
   }
 }
 
-function pageAt(port: MessagePort, address: PageAddress): ProgramPage {
+function pageAt(port: MessagePort, address: PageAddress): ProgramPageAccess {
   const post = (message: FromHostedWorker): void => port.postMessage(message);
   const relay = createRelayedConnector((request) => post({ type: 'relay', request }));
   const leaving = new EventTarget();

@@ -3,7 +3,7 @@
  * it among the ranks. So each sample occurs once per epoch, even if ranks join or leave.
  */
 import { UsageError } from '../../util/errors.ts';
-import { mixSeed, permutation } from '../../util/rng.ts';
+import { mixSeed, seededPermutation } from '../../util/rng.ts';
 import { checkWholeAtLeast, checkRank } from '../groups/checks.ts';
 
 /** Position in the training data. It is equal on all ranks, and a joining rank receives it. */
@@ -100,7 +100,7 @@ export class EpochOrders {
   }
 
   of(epoch: number): Uint32Array {
-    const order = this.#orders.get(epoch) ?? permutation(this.#size, mixSeed(this.#seed, epoch));
+    const order = this.#orders.get(epoch) ?? seededPermutation(this.#size, mixSeed(this.#seed, epoch));
     this.#orders.set(epoch, order);
     for (const other of this.#orders.keys()) if (Math.abs(other - epoch) > 1) this.#orders.delete(other);
     return order;

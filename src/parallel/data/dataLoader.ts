@@ -1,6 +1,6 @@
 /** `DataLoader`: a rank's batches, loaded ahead, as in torch.utils.data.DataLoader. */
 import * as tf from '@tensorflow/tfjs';
-import { deferred } from '../../util/deferred.ts';
+import { createDeferred } from '../../util/deferred.ts';
 import { elementCountOf } from '../../util/shape.ts';
 import { checkWholeAtLeast } from '../groups/checks.ts';
 
@@ -168,7 +168,7 @@ async function batchOf(data: LabelledSamples, indices: Int32Array): Promise<Labe
 /** @throws (rejects) the reason of `signal` as soon as it is aborted. */
 async function orAborted<T>(promise: Promise<T>, signal: AbortSignal | null): Promise<T> {
   if (!signal) return promise;
-  const aborted = deferred<never>();
+  const aborted = createDeferred<never>();
   const abort = (): void => aborted.reject(signal.reason);
   signal.addEventListener('abort', abort);
   // `load` may have aborted the signal already. Then no event follows.

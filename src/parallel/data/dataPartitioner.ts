@@ -1,6 +1,6 @@
 /** `DataPartitioner` of PyTorch's tutorial "Writing Distributed Applications". */
 import { UsageError } from '../../util/errors.ts';
-import { permutation } from '../../util/rng.ts';
+import { seededPermutation } from '../../util/rng.ts';
 import { checkWholeAtLeast } from '../groups/checks.ts';
 
 /**
@@ -41,7 +41,7 @@ export class DataPartitioner<T = number> {
     checkFractions(fractions);
     // The type of `data` allows a number only if T includes numbers, so an index is a T.
     this.#sampleAt = typeof data === 'number' ? (index) => index as T : (index) => data[index]!;
-    const order = permutation(length, seed);
+    const order = seededPermutation(length, seed);
     let start = 0;
     this.#parts = fractions.map((fraction, i) => {
       const size = Math.floor(fraction * length * (1 + TOLERANCE));

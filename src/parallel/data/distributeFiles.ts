@@ -6,13 +6,18 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';
 import type { Clock } from '../../util/clock.ts';
-import { deferred, type Deferred } from '../../util/deferred.ts';
+import { createDeferred, type Deferred } from '../../util/deferred.ts';
 import { PeergradError, TimeoutError } from '../../util/errors.ts';
 import { nameRanks } from '../../util/text.ts';
-import { planDistribution, type DistributionPlan, type SliceReport, type SliceTransfer } from './distributionPlan.ts';
+import {
+  planFileDistribution,
+  type DistributionPlan,
+  type SliceReport,
+  type SliceTransfer,
+} from './distributionPlan.ts';
 
 /** The slices of the files on one rank. */
-export interface FileSlices {
+export interface DistributedFileSlices {
   readonly count: number;
   /** Concatenated digests of all slices; `null` until they are known. */
   readonly digests: string | null;
@@ -91,7 +96,7 @@ const WATCHED = Infinity;
  */
 export async function distributeFiles(
   group: ProcessGroup,
-  slices: FileSlices,
+  slices: DistributedFileSlices,
   options: DistributeFilesOptions,
 ): Promise<readonly number[]> {
   const damaged = new Damaged(group, slices);
@@ -114,7 +119,7 @@ export async function distributeFiles(
       if (reports.some((report) => report.mayHave)) continue;
     }
     options.onprogress(reports.map((report) => bytesIn(report, slices)));
-    const plan = planDistribution(group.rank, reports, order);
+    const plan = planFileDistribution(group.rank, reports, order);
     const { missing } = plan;
     if (missing.length > 0 && !options.allowsMissing) return missing;
     const gone = new Set(missing);
@@ -123,14 +128,14 @@ export async function distributeFiles(
   }
 }
 
-function bytesIn({ has }: SliceReport, slices: FileSlices): number {
+function bytesIn({ has }: SliceReport, slices: DistributedFileSlices): number {
   return has.reduce((sum, isHeld, slice) => sum + (isHeld === 1 ? slices.bytesOf(slice) : 0), 0);
 }
 
 /** @returns whether every rank has received all slices of its plan. */
 async function execute(
   group: ProcessGroup,
-  slices: FileSlices,
+  slices: DistributedFileSlices,
   plan: DistributionPlan,
   damaged: Damaged,
   { clock, onprogress, ahead = AHEAD }: DistributeFilesOptions,
@@ -168,7 +173,7 @@ function stalled(
 /** Sends and receives all slices of a plan, in the order that both ends of a link know. */
 async function transfer(
   group: ProcessGroup,
-  slices: FileSlices,
+  slices: DistributedFileSlices,
   plan: DistributionPlan,
   damaged: Damaged,
   ahead: number,
@@ -176,7 +181,7 @@ async function transfer(
   /**
    * One promise for each slice to receive. It resolves on arrival, even if the slice is damaged.
    */
-  const arrived = new Map(plan.receives.map(({ slice }) => [slice, deferred()]));
+  const arrived = new Map(plan.receives.map(({ slice }) => [slice, createDeferred()]));
   await Promise.all([
     ...lanesOf(plan.receives, 'from').map((lane) => receiveAll(group, slices, lane, damaged, arrived, ahead)),
     ...lanesOf(plan.sends, 'to').map((lane) => sendAll(group, slices, lane, arrived, ahead)),
@@ -196,7 +201,7 @@ function lanesOf(transfers: readonly SliceTransfer[], end: 'from' | 'to'): Slice
 
 async function receiveAll(
   group: ProcessGroup,
-  slices: FileSlices,
+  slices: DistributedFileSlices,
   lane: readonly SliceTransfer[],
   damaged: Damaged,
   arrived: ReadonlyMap<number, Deferred<void>>,
@@ -218,7 +223,7 @@ async function receiveAll(
 
 async function sendAll(
   group: ProcessGroup,
-  slices: FileSlices,
+  slices: DistributedFileSlices,
   lane: readonly SliceTransfer[],
   arrived: ReadonlyMap<number, Deferred<void>>,
   ahead: number,
@@ -239,10 +244,10 @@ async function sendAll(
 /** Slices that this rank received damaged in this generation. */
 class Damaged {
   readonly #group: ProcessGroup;
-  readonly #slices: FileSlices;
+  readonly #slices: DistributedFileSlices;
   #list: SliceReport['damaged'] = [];
 
-  constructor(group: ProcessGroup, slices: FileSlices) {
+  constructor(group: ProcessGroup, slices: DistributedFileSlices) {
     this.#group = group;
     this.#slices = slices;
   }
@@ -269,7 +274,7 @@ class Damaged {
 
 /** Resolves when `promise` resolves, or after `ms` milliseconds. */
 async function orAfter(clock: Clock, ms: number, promise: Promise<unknown>): Promise<void> {
-  const later = deferred();
+  const later = createDeferred();
   const cancel = clock.after(ms, later.resolve);
   try {
     await Promise.race([promise, later.promise]);

@@ -1,5 +1,5 @@
 /** `DistributedSampler` with PyTorch's semantics, for custom training loops. */
-import { permutation } from '../../util/rng.ts';
+import { seededPermutation } from '../../util/rng.ts';
 import { checkWholeAtLeast, checkRank } from '../groups/checks.ts';
 
 export interface DistributedSamplerOptions {
@@ -73,7 +73,7 @@ export class DistributedSampler implements Iterable<number> {
 
   /** Returns all indices of this rank in one array. */
   indices(): Uint32Array {
-    const order = this.#shuffle ? permutation(this.#size, this.#seed + this.#epoch) : null;
+    const order = this.#shuffle ? seededPermutation(this.#size, this.#seed + this.#epoch) : null;
     const out = new Uint32Array(this.length);
     for (let i = 0; i < out.length; i++) {
       const at = (this.#rank + i * this.#numReplicas) % this.#size;

@@ -41,7 +41,7 @@ export interface DistributionPlan {
  * @param reports one for each rank, in rank order.
  * @param order the slices to transfer, each once, by priority; equal on all ranks.
  */
-export function planDistribution(
+export function planFileDistribution(
   rank: number,
   reports: readonly SliceReport[],
   order: Iterable<number>,

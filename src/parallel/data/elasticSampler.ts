@@ -1,5 +1,5 @@
 /** `ElasticSampler`: the samples of an epoch that are left, for ranks that join and leave. */
-import { permutation } from '../../util/rng.ts';
+import { seededPermutation } from '../../util/rng.ts';
 import { checkWholeAtLeast, checkRank } from '../groups/checks.ts';
 import { equalPartOfWindow } from './cursor.ts';
 
@@ -80,7 +80,7 @@ export class ElasticSampler implements Iterable<number> {
   /** Returns this rank's share of the samples that are not recorded yet. */
   indices(): Uint32Array {
     const order = this.#shuffle
-      ? permutation(this.#size, this.#seed + this.#epoch)
+      ? seededPermutation(this.#size, this.#seed + this.#epoch)
       : Uint32Array.from({ length: this.#size }, (_, i) => i);
     return equalPartOfWindow(order.subarray(this.#processed), this.#rank, this.#worldSize);
   }

@@ -22,7 +22,7 @@ import type { Optimizer } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { ElementRange } from '../../util/range.ts';
-import { moveAveragesToLayout } from '../flat/optimizerLayout.ts';
+import { moveOptimizerAveragesToLayout } from '../flat/optimizerLayout.ts';
 import { toFlatOptimizer, type TensorflowOptimizer } from '../flat/optimizerOf.ts';
 import { runAndAbortGroupOnSignal } from '../groups/abortGroupOnSignal.ts';
 import { WeightChangeDetector } from '../backward/weightChangeDetector.ts';
@@ -482,7 +482,7 @@ export class DistributedDataParallel {
    */
   flatOptimizer<Flat extends Pick<Optimizer, 'apply'>>(optimizer: Flat | TensorflowOptimizer): Flat | Optimizer {
     const flat = toFlatOptimizer(optimizer, this.#variables.parameters);
-    moveAveragesToLayout(flat, this.layout);
+    moveOptimizerAveragesToLayout(flat, this.layout);
     return flat;
   }
 

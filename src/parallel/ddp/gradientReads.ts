@@ -8,7 +8,7 @@ import { TensorReader, type ComputedGradients, type PendingTensorRead, type Tens
 import type { GradientListener } from '../backward/tape.ts';
 
 /** Gradients of a pass that are being read from the GPU. */
-export interface BucketReads {
+export interface PendingGradientReads {
   /** One promise for each bucket. It resolves when the bucket is read. */
   buckets: Promise<void>[];
   /** Resolves when the first bucket is read, with the time in milliseconds of the clock. */
@@ -55,7 +55,12 @@ export class GradientReads {
    *   values.
    * @param add whether to add to the values of `into`.
    */
-  read({ buckets }: FlatLayout, computed: ComputedGradients | null, into: Float32Array, add: boolean): BucketReads {
+  read(
+    { buckets }: FlatLayout,
+    computed: ComputedGradients | null,
+    into: Float32Array,
+    add: boolean,
+  ): PendingGradientReads {
     const early = this.#early;
     this.#early = new Map();
     if (!computed) {

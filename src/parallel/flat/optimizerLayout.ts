@@ -17,7 +17,7 @@ export const optimizerLayouts: Pick<WeakMap<Optimizer, FlatLayout>, 'get' | 'set
  * optimizer without a layout receives `layout`. Does nothing if the averages have a different size,
  * or if the object has only `apply`: such an object manages its averages itself.
  */
-export function moveAveragesToLayout(optimizer: object, layout: FlatLayout): void {
+export function moveOptimizerAveragesToLayout(optimizer: object, layout: FlatLayout): void {
   const before = layouts.get(optimizer);
   if (before === layout || !hasState(optimizer)) return;
   const averages = optimizer.state().slots;

@@ -1,7 +1,7 @@
 /** Moves layers with their state between ranks, when a model is cut again. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import {
-  pieceCopier,
+  layerPieceCopier,
   layerPieceReceiver,
   sendLayerPieces,
   type LayerStateSource,
@@ -65,7 +65,7 @@ export async function moveLayers(
 ): Promise<void> {
   const { rank } = world;
   for (const { layer, from, to } of moves) {
-    if (from === rank && to === rank) await load(layer, pieceCopier(sourceOf(layer).pieces(layer)));
+    if (from === rank && to === rank) await load(layer, layerPieceCopier(sourceOf(layer).pieces(layer)));
     else if (from === rank) await sendLayerPieces(world, to, { tag: TAG }, sourceOf(layer).pieces(layer));
     else if (to === rank) await load(layer, layerPieceReceiver(world, from, TAG));
   }

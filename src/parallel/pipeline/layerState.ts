@@ -90,7 +90,7 @@ export function withPieceProgress(read: ReadStatePiece, onprogress: () => void):
 }
 
 /** Returns a function that copies the next piece into an array of the same length. */
-export function pieceCopier(pieces: LayerPieces): ReadStatePiece {
+export function layerPieceCopier(pieces: LayerPieces): ReadStatePiece {
   return async (into) => {
     const { value } = await pieces.next();
     into.set(value!);

@@ -8,7 +8,7 @@ import { rankOfStage, type PassKind, type PipelinePlan, type StagePass, type Tim
 /** Number of values that a rank is ready to receive, in addition to the one that it needs next. */
 const RECEIVES_AHEAD = 2;
 
-export interface PipelinePlanRun {
+export interface PipelinePlanRunOptions {
   plan: PipelinePlan;
   /** The number of this rank in the pipeline. */
   rank: number;
@@ -39,7 +39,7 @@ export interface PipelinePlanRun {
  *   result is read from the device, unless nothing is sent.
  * @throws (rejects) errors of the passes; TimeoutError and PeerGoneError of messages.
  */
-export async function runPipelinePlan(run: PipelinePlanRun): Promise<TimedStagePass[]> {
+export async function runPipelinePlan(run: PipelinePlanRunOptions): Promise<TimedStagePass[]> {
   const { plan, rank, boundary, clock, during = (pass) => pass() } = run;
   const passes = plan.passes[rank]!;
   const remote = passes.filter((pass) => {

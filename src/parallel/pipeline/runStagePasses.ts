@@ -2,7 +2,7 @@
 import type { Tensor } from '../backward/flatten.ts';
 import type { LayerPass } from './pipelineLayer.ts';
 import type { PipelineStage } from './pipelineStage.ts';
-import { runPipelinePlan, type PipelinePlanRun } from './runPlan.ts';
+import { runPipelinePlan, type PipelinePlanRunOptions } from './runPlan.ts';
 import type { StageLoss } from './stageLayers.ts';
 import type { PipelinePlan, TimedStagePass } from './schedules.ts';
 
@@ -26,8 +26,8 @@ export interface StepMicroBatches {
   losses: ((microBatch: number) => readonly StageLoss[]) | null;
   /** Called after each pass of a step. After a forward pass, the stage keeps its activations. */
   onpass?(): void;
-  /** See {@link PipelinePlanRun.during}. */
-  during?: NonNullable<PipelinePlanRun['during']>;
+  /** See {@link PipelinePlanRunOptions.during}. */
+  during?: NonNullable<PipelinePlanRunOptions['during']>;
   /** Receives the loss or, without a loss, the output of the last layer, and disposes of it. */
   onoutput(microBatch: number, output: Tensor): void;
 }

@@ -11,7 +11,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import {
-  pieceCopier,
+  layerPieceCopier,
   fillByPieces,
   PiecewiseStateHash,
   piecesOfArray,
@@ -120,7 +120,7 @@ export class StageMirror implements LayerStateSource {
         const layers = left.sizes.layers.map((index) => initial[index]!);
         const pieces = initialPieces(layers, createOptimizer);
         try {
-          await mirror.#fill(withPieceProgress(pieceCopier(pieces), onprogress));
+          await mirror.#fill(withPieceProgress(layerPieceCopier(pieces), onprogress));
         } finally {
           // Frees the layer that was built last.
           await pieces.return();

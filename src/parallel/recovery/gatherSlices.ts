@@ -33,10 +33,10 @@ export interface StateParts<Head> {
 /**
  * The slices of each array that interrupted calls have received. Clear the list after a success.
  */
-export type ReceivedSlices = StateSlices[];
+export type ReceivedStateSlices = StateSlices[];
 
 export interface GatherSlicesOptions {
-  received?: ReceivedSlices;
+  received?: ReceivedStateSlices;
   onreceived?: ((received: StateReceivedBytes) => void) | undefined;
 }
 

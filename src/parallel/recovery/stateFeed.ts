@@ -10,7 +10,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { StateReceiveProgress } from '../../protocol/events.ts';
 import type { Clock } from '../../util/clock.ts';
 import { createDebugLog } from '../../util/debugLog.ts';
-import { deferred } from '../../util/deferred.ts';
+import { createDeferred } from '../../util/deferred.ts';
 import { hashOfArrays } from '../../util/hash.ts';
 import { distributeFiles } from '../data/distributeFiles.ts';
 import type { StateParts } from './gatherSlices.ts';
@@ -150,7 +150,7 @@ export class StateFeed<Head = unknown> {
   #copy: Copy | null = null;
   #updates: KeptUpdate[] = [];
   #since: { at: number; step: number; changes: number } | null = null;
-  #news = deferred();
+  #news = createDeferred();
   #forget = (): void => {};
   // The fields of a newcomer. They are kept when the link breaks.
   #askedAt: number | null = null;
@@ -187,7 +187,7 @@ export class StateFeed<Head = unknown> {
       );
     }
     this.#news.resolve();
-    this.#news = deferred();
+    this.#news = createDeferred();
   }
 
   /**
@@ -260,7 +260,7 @@ export class StateFeed<Head = unknown> {
 
   /** Waits for `event`, but no longer than `ms` milliseconds. */
   async #pause(event: Promise<unknown>, ms: number): Promise<void> {
-    const over = deferred();
+    const over = createDeferred();
     const cancel = this.#options.clock.after(ms, over.resolve);
     try {
       await Promise.race([over.promise, event]);

@@ -2,9 +2,9 @@
 import { FILE_SLICE_BYTES } from '../../protocol/frame.ts';
 import { DIGEST_LENGTH } from '../../spec/fileManifest.ts';
 import { hashOfArrays } from '../../util/hash.ts';
-import type { FileSlices } from '../data/distributeFiles.ts';
+import type { DistributedFileSlices } from '../data/distributeFiles.ts';
 
-export class StateSlices implements FileSlices {
+export class StateSlices implements DistributedFileSlices {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly count: number;
   #digests: string | null;

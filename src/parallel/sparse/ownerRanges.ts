@@ -37,7 +37,7 @@ export function sparseSentShare(worldSize: number): { share: number; hasOwners: 
  *
  * @param weight this rank's share of the mean. A rank without weight sends nothing.
  */
-export async function meanByOwners(
+export async function meanOfLargestEntries(
   group: ProcessGroup,
   values: Float32Array,
   weight: number,

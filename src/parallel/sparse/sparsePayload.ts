@@ -22,7 +22,7 @@ export const SPARSE_CHUNK_ENTRIES = 128;
 export const SPARSE_PAYLOAD_SIZE_RATIO = 0.0091;
 
 /** Bytes of the two means of a chunk. */
-export const SPARSE_MEANS_BYTES = 8;
+export const SPARSE_CHUNK_MEANS_BYTES = 8;
 
 /**
  * Encodes the largest entries of each chunk of `values`, and subtracts from `values` exactly what a
@@ -32,7 +32,7 @@ export const SPARSE_MEANS_BYTES = 8;
  */
 export function encodeLargestEntries(values: Float32Array, entries: number): Uint8Array<ArrayBuffer> {
   const chunks = sparseChunksOf(values.length, entries);
-  const header = new DataView(new ArrayBuffer(chunks.length * SPARSE_MEANS_BYTES));
+  const header = new DataView(new ArrayBuffer(chunks.length * SPARSE_CHUNK_MEANS_BYTES));
   const bits = new BitWriter();
   for (const [i, { start, length, count, lowBits }] of chunks.entries()) {
     const chunk = values.subarray(start, start + length);
@@ -46,7 +46,7 @@ export function encodeLargestEntries(values: Float32Array, entries: number): Uin
           largest.filter((index) => levelOf(index) === level),
         ),
       );
-      header.setFloat32(i * SPARSE_MEANS_BYTES + 4 * level, levelMean, true);
+      header.setFloat32(i * SPARSE_CHUNK_MEANS_BYTES + 4 * level, levelMean, true);
       return levelMean;
     });
     writeEntries(bits, largest, lowBits, (index) => {
@@ -72,7 +72,7 @@ export function encodeLargestEntries(values: Float32Array, entries: number): Uin
 export function decodeLargestEntries(payload: Uint8Array, size: number, entries: number, from: number): Float32Array {
   const values = new Float32Array(size);
   const chunks = sparseChunksOf(size, entries);
-  const headerBytes = chunks.length * SPARSE_MEANS_BYTES;
+  const headerBytes = chunks.length * SPARSE_CHUNK_MEANS_BYTES;
   if (payload.length < headerBytes) {
     throw new PeergradError(
       `Rank ${from} has sent ${payload.length} bytes for ${size} parameters, fewer than ${headerBytes}. Reload the page on every machine, so that all have the same version.`,
@@ -83,7 +83,7 @@ export function decodeLargestEntries(payload: Uint8Array, size: number, entries:
   for (const [i, chunk] of chunks.entries()) {
     readEntries(bits, chunk, (index) => {
       const isNegative = bits.read(1) === 1;
-      const mean = header.getFloat32(i * SPARSE_MEANS_BYTES + 4 * bits.read(1), true);
+      const mean = header.getFloat32(i * SPARSE_CHUNK_MEANS_BYTES + 4 * bits.read(1), true);
       values[chunk.start + index] = isNegative ? -mean : mean;
     });
   }

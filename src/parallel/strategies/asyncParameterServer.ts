@@ -11,10 +11,10 @@
  */
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { asError } from '../../util/errors.ts';
-import { deferred, type Deferred } from '../../util/deferred.ts';
+import { createDeferred, type Deferred } from '../../util/deferred.ts';
 import type { Pass } from '../backward/pass.ts';
-import { Replica, type LocalPassReport } from './replica.ts';
-import type { UpdateResult } from './replicaStrategy.ts';
+import { ModelReplica, type LocalPassReport } from './replica.ts';
+import type { ReplicaUpdateResult } from './replicaStrategy.ts';
 import { ServerStrategy } from './serverStrategy.ts';
 import type { OnStepApplied, StepOptions, StepReport, StrategyOptions } from './strategy.ts';
 
@@ -41,7 +41,7 @@ export class AsyncParameterServer extends ServerStrategy<StrategyOptions & Async
   #steps = 0;
 
   static async create(options: StrategyOptions & AsyncOptions): Promise<AsyncParameterServer> {
-    return new AsyncParameterServer(await Replica.create(options), options);
+    return new AsyncParameterServer(await ModelReplica.create(options), options);
   }
 
   get isSynchronized(): boolean {
@@ -60,7 +60,7 @@ export class AsyncParameterServer extends ServerStrategy<StrategyOptions & Async
     return super.step(pass, options, onapplied);
   }
 
-  protected async update({ loss, samples }: LocalPassReport): Promise<UpdateResult> {
+  protected async update({ loss, samples }: LocalPassReport): Promise<ReplicaUpdateResult> {
     const { clock, syncEvery } = this.options;
     const startedAt = clock.now();
     if (this.#server) await this.#server.pushOwn();
@@ -87,7 +87,7 @@ export class AsyncParameterServer extends ServerStrategy<StrategyOptions & Async
     return [this.replica.parameters];
   }
 
-  /** Pushes {@link Replica.sums} and waits for the parameters. */
+  /** Pushes {@link ModelReplica.sums} and waits for the parameters. */
   async #exchange(): Promise<void> {
     const { group } = this;
     const server = group.ranks[0]!;
@@ -105,7 +105,7 @@ export class AsyncParameterServer extends ServerStrategy<StrategyOptions & Async
 class Server {
   /** Learning rate of the next pushes; by default the optimizer's. */
   learningRate: number | undefined;
-  readonly #replica: Replica;
+  readonly #replica: ModelReplica;
   readonly #options: StrategyOptions & AsyncOptions;
   readonly #optimizer: Optimizer;
   /**
@@ -118,7 +118,7 @@ class Server {
   /** Settles when rank 0 may continue. */
   #own: Deferred<void> | null = null;
 
-  constructor(replica: Replica, options: StrategyOptions & AsyncOptions) {
+  constructor(replica: ModelReplica, options: StrategyOptions & AsyncOptions) {
     this.#replica = replica;
     this.#options = options;
     this.#optimizer = options.createOptimizer(replica.size);
@@ -167,7 +167,7 @@ class Server {
     // While rank 0 computes, it does not await the group. So an error of the group is thrown here.
     const { failure } = this.#options.group;
     if (failure) throw failure;
-    const own = deferred();
+    const own = createDeferred();
     this.#own = own;
     this.#advance(0, clock);
     await own.promise;

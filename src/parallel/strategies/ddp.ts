@@ -23,7 +23,7 @@ import type { TrainingProgress } from '../recovery/progress.ts';
 import {
   gatherSlices,
   type GatherSlicesOptions,
-  type ReceivedSlices,
+  type ReceivedStateSlices,
   type StateParts,
 } from '../recovery/gatherSlices.ts';
 import { exchangeStates, recoverElectedState, type StateTransfer } from '../recovery/recover.ts';
@@ -54,8 +54,8 @@ export class DdpStrategy implements Strategy, ElasticStrategy {
   readonly #buffers: CommittedVariables;
   readonly #optimizer: ReplicaOptimizer;
   readonly #options: DdpOptions;
-  readonly #received: ReceivedSlices = [];
-  readonly #receivedGradient: ReceivedSlices = [];
+  readonly #received: ReceivedStateSlices = [];
+  readonly #receivedGradient: ReceivedStateSlices = [];
   #isFresh = true;
   readonly #transport: GradientTransport;
   /** See `PeerState`. */

@@ -1,9 +1,9 @@
 /** Fragments of the parameters that ranks exchange in turn, as in Streaming DiLoCo. */
-import type { StreamingFacts } from '../../spec/strategies.ts';
+import type { FragmentExchangeFacts } from '../../spec/strategies.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { ElementRange } from '../../util/range.ts';
 
-export const UNFRAGMENTED_STREAMING: StreamingFacts = { fragments: 1, delay: 0, mixing: 0 };
+export const UNFRAGMENTED_STREAMING: FragmentExchangeFacts = { fragments: 1, delay: 0, mixing: 0 };
 
 /** Parameters that are exchanged together. */
 export interface ParameterFragment extends ElementRange {
@@ -17,7 +17,7 @@ export interface ParameterFragment extends ElementRange {
 export function createParameterFragments(
   size: number,
   syncEvery: number,
-  { fragments, delay }: StreamingFacts,
+  { fragments, delay }: FragmentExchangeFacts,
 ): ParameterFragment[] {
   if ((delay + 1) * fragments > syncEvery) {
     throw new UsageError(

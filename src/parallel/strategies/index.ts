@@ -7,7 +7,7 @@ import {
   STRATEGIES,
   type ReplicaStrategyName,
   type StrategyFacts,
-  type StreamingFacts,
+  type FragmentExchangeFacts,
 } from '../../spec/strategies.ts';
 import { UsageError } from '../../util/errors.ts';
 import { AsyncParameterServer } from './asyncParameterServer.ts';
@@ -91,7 +91,7 @@ function createLocalSteps(
  * Returns a shorter delay and fewer fragments if an exchange would otherwise begin before the
  * previous one has ended.
  */
-function streamingWithin(streaming: StreamingFacts, syncEvery: number): StreamingFacts {
+function streamingWithin(streaming: FragmentExchangeFacts, syncEvery: number): FragmentExchangeFacts {
   const delay = Math.min(streaming.delay, syncEvery - 1);
   return { ...streaming, delay, fragments: Math.min(streaming.fragments, Math.floor(syncEvery / (delay + 1))) };
 }

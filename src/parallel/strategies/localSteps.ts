@@ -20,21 +20,21 @@
  * averages are a rank's own. They are not rolled back, and a rank that joins begins with zero.
  */
 import type { CollectiveCodecName } from '../../spec/codecs.ts';
-import type { StreamingFacts } from '../../spec/strategies.ts';
+import type { FragmentExchangeFacts } from '../../spec/strategies.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { checkSameOptimizer, type Optimizer } from '../../optim/optimizer.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hashOfArrays } from '../../util/hash.ts';
 import { CommittedVariables } from '../backward/committedVariables.ts';
-import { gatherSlices, type ReceivedSlices, type StateParts } from '../recovery/gatherSlices.ts';
+import { gatherSlices, type ReceivedStateSlices, type StateParts } from '../recovery/gatherSlices.ts';
 import { initialTrainingProgress, type TrainingProgress } from '../recovery/progress.ts';
 import { exchangeStates, recoverElectedState, type StateTransfer } from '../recovery/recover.ts';
 import { ddpStateFromParts, ddpStateToParts, type DdpState, type DdpStateHead } from '../recovery/ddpState.ts';
 import type { EnteredRankState, ElasticStrategy } from './elasticStrategy.ts';
 import { UNFRAGMENTED_STREAMING, createParameterFragments, type ParameterFragment } from './fragments.ts';
 import type { OuterStepMean } from './outerMean.ts';
-import { Replica, type LocalPassReport } from './replica.ts';
-import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
+import { ModelReplica, type LocalPassReport } from './replica.ts';
+import { ReplicaStrategy, type ReplicaUpdateResult } from './replicaStrategy.ts';
 import type { Strategy, StrategyOptions } from './strategy.ts';
 
 export interface LocalStepsOptions extends StrategyOptions {
@@ -43,7 +43,7 @@ export interface LocalStepsOptions extends StrategyOptions {
   codec: CollectiveCodecName;
   createOuterOptimizer: (size: number) => Optimizer;
   createMean: (size: number) => OuterStepMean;
-  streaming?: StreamingFacts;
+  streaming?: FragmentExchangeFacts;
 }
 
 /** An exchange that has begun. */
@@ -77,13 +77,13 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   readonly #optimizer: Optimizer;
   readonly #outer: Optimizer;
   readonly #mean: OuterStepMean;
-  readonly #streaming: StreamingFacts;
+  readonly #streaming: FragmentExchangeFacts;
   readonly #fragments: readonly ParameterFragment[];
   /** Parameters after the latest exchange of each fragment; equal on all ranks. */
   readonly #shared: Float32Array<ArrayBuffer>;
   readonly #outerGradient: Float32Array;
   readonly #buffers: CommittedVariables;
-  readonly #received: ReceivedSlices = [];
+  readonly #received: ReceivedStateSlices = [];
   #group: ProcessGroup;
   #progress = initialTrainingProgress();
   /** Number of steps, and number of steps since the latest commit. */
@@ -95,7 +95,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   #committed: Committed | null = null;
   #isFresh = true;
 
-  private constructor(replica: Replica, options: LocalStepsOptions) {
+  private constructor(replica: ModelReplica, options: LocalStepsOptions) {
     super(replica, options);
     const {
       createOptimizer,
@@ -118,7 +118,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   }
 
   static async create(options: LocalStepsOptions): Promise<LocalSteps> {
-    return new LocalSteps(await Replica.create(options), options);
+    return new LocalSteps(await ModelReplica.create(options), options);
   }
 
   get codec(): CollectiveCodecName {
@@ -178,7 +178,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     this.replica.write();
   }
 
-  protected async update({ loss, samples }: LocalPassReport, learningRate?: number): Promise<UpdateResult> {
+  protected async update({ loss, samples }: LocalPassReport, learningRate?: number): Promise<ReplicaUpdateResult> {
     const { clock, syncEvery } = this.options;
     const { replica } = this;
     const { delay } = this.#streaming;

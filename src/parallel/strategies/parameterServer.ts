@@ -7,8 +7,8 @@
  * server is synchronous, and there is only one.
  */
 import type { Optimizer } from '../../optim/optimizer.ts';
-import { Replica, type LocalPassReport } from './replica.ts';
-import type { UpdateResult } from './replicaStrategy.ts';
+import { ModelReplica, type LocalPassReport } from './replica.ts';
+import type { ReplicaUpdateResult } from './replicaStrategy.ts';
 import { ServerStrategy } from './serverStrategy.ts';
 import type { StrategyOptions } from './strategy.ts';
 
@@ -20,20 +20,20 @@ export class ParameterServer extends ServerStrategy {
   /** The optimizer, only on the server. The other ranks have no optimizer state. */
   #optimizer: Optimizer | null = null;
 
-  private constructor(replica: Replica, options: StrategyOptions) {
+  private constructor(replica: ModelReplica, options: StrategyOptions) {
     super(replica, options);
     this.#answer = new Float32Array(replica.sums.length);
   }
 
   static async create(options: StrategyOptions): Promise<ParameterServer> {
-    return new ParameterServer(await Replica.create(options), options);
+    return new ParameterServer(await ModelReplica.create(options), options);
   }
 
   protected override begin(): void {
     this.#optimizer = this.group.rank === 0 ? this.options.createOptimizer(this.replica.size) : null;
   }
 
-  protected async update({ samples }: LocalPassReport, learningRate?: number): Promise<UpdateResult> {
+  protected async update({ samples }: LocalPassReport, learningRate?: number): Promise<ReplicaUpdateResult> {
     const { clock } = this.options;
     const { group, replica } = this;
     const server = group.ranks[0]!;

@@ -47,7 +47,7 @@ interface ReplicaOptions {
   clipNorm: number | null;
 }
 
-export class Replica {
+export class ModelReplica {
   readonly size: number;
   readonly parameters: Float32Array<ArrayBuffer>;
   /**
@@ -75,9 +75,9 @@ export class Replica {
   }
 
   /** Creates a replica and attaches it to the group; see {@link attach}. */
-  static async create(options: ReplicaOptions): Promise<Replica> {
+  static async create(options: ReplicaOptions): Promise<ModelReplica> {
     const { model, group } = options;
-    const replica = new Replica(variablesOf(model), options);
+    const replica = new ModelReplica(variablesOf(model), options);
     await replica.attach(group);
     return replica;
   }
@@ -137,7 +137,7 @@ export class Replica {
   /**
    * Applies the mean of `sums` to {@link parameters}. Without samples, nothing is applied.
    *
-   * @param sums see {@link Replica.sums}; the gradient is divided and clipped in place.
+   * @param sums see {@link ModelReplica.sums}; the gradient is divided and clipped in place.
    * @returns the mean loss and the number of samples.
    */
   learn(

@@ -1,9 +1,9 @@
 /** Base of strategies whose ranks compute their gradient as a whole, not in DDP's buckets. */
 import type { Pass, PassOptions } from '../backward/pass.ts';
-import type { LocalPassReport, Replica } from './replica.ts';
+import type { LocalPassReport, ModelReplica } from './replica.ts';
 import type { OnStepApplied, StepOptions, StepReport, StrategyOptions } from './strategy.ts';
 
-export interface UpdateResult extends Pick<StepReport, 'loss' | 'samples'> {
+export interface ReplicaUpdateResult extends Pick<StepReport, 'loss' | 'samples'> {
   /**
    * Duration of the exchange in milliseconds. It includes computation that is part of the exchange,
    * such as a server's update.
@@ -13,10 +13,10 @@ export interface UpdateResult extends Pick<StepReport, 'loss' | 'samples'> {
 
 export abstract class ReplicaStrategy<Options extends StrategyOptions = StrategyOptions> {
   readonly accumulator = null;
-  protected readonly replica: Replica;
+  protected readonly replica: ModelReplica;
   protected readonly options: Options;
 
-  protected constructor(replica: Replica, options: Options) {
+  protected constructor(replica: ModelReplica, options: Options) {
     this.replica = replica;
     this.options = options;
   }
@@ -26,10 +26,10 @@ export abstract class ReplicaStrategy<Options extends StrategyOptions = Strategy
   abstract state(): readonly ArrayBufferView[];
 
   /**
-   * Updates the replica's parameters with its {@link Replica.sums}, together with the other ranks
-   * or alone.
+   * Updates the replica's parameters with its {@link ModelReplica.sums}, together with the other
+   * ranks or alone.
    */
-  protected abstract update(local: LocalPassReport, learningRate: number | undefined): Promise<UpdateResult>;
+  protected abstract update(local: LocalPassReport, learningRate: number | undefined): Promise<ReplicaUpdateResult>;
 
   /** Called when a step is applied. */
   protected stepped(): void {}

@@ -1,6 +1,6 @@
 /** Base of strategies with a server. They cannot continue in another group. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { Replica } from './replica.ts';
+import type { ModelReplica } from './replica.ts';
 import { ReplicaStrategy } from './replicaStrategy.ts';
 import type { Strategy, StrategyOptions } from './strategy.ts';
 
@@ -11,7 +11,7 @@ export abstract class ServerStrategy<Options extends StrategyOptions = StrategyO
   readonly elastic = null;
   #group: ProcessGroup;
 
-  protected constructor(replica: Replica, options: Options) {
+  protected constructor(replica: ModelReplica, options: Options) {
     super(replica, options);
     this.#group = options.group;
   }

@@ -21,7 +21,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OuterStepMean } from './outerMean.ts';
 import { gatherPayloads } from '../sparse/gatherPayloads.ts';
 import { medianNormClippingFactors } from '../sparse/normClipping.ts';
-import { meanByOwners, sparseSentShare } from '../sparse/ownerRanges.ts';
+import { meanOfLargestEntries, sparseSentShare } from '../sparse/ownerRanges.ts';
 import { decodeLargestEntries, encodeLargestEntries, SPARSE_CHUNK_ENTRIES } from '../sparse/sparsePayload.ts';
 import { addScaled, l2NormOf } from '../sparse/vectors.ts';
 
@@ -40,7 +40,7 @@ export class SparseOuterMean implements OuterStepMean {
     // it becomes zero. For this parameter, the rank continues with the shared value.
     for (let i = 0; i < values.length; i++) unsent[i] = Number.isFinite(values[i]) ? values[i]! : 0;
     const { hasOwners } = sparseSentShare(group.worldSize);
-    const exchange = hasOwners ? meanByOwners : meanOfPayloads;
+    const exchange = hasOwners ? meanOfLargestEntries : meanOfPayloads;
     values.set(await exchange(group, unsent, weight, this.#entries));
   }
 
@@ -50,7 +50,9 @@ export class SparseOuterMean implements OuterStepMean {
   reset(): void {}
 }
 
-/** Computes the mean as {@link meanByOwners} does, but with an all-gather of all payloads. */
+/**
+ * Computes the mean as {@link meanOfLargestEntries} does, but with an all-gather of all payloads.
+ */
 async function meanOfPayloads(
   group: ProcessGroup,
   values: Float32Array,

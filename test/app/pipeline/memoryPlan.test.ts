@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { tabMemoryBudgetOf } from '../../../src/app/browser/tabMemoryBudget.ts';
 import {
   smallestFittingPipeline,
-  plannedModel,
-  plannedPipeline,
+  plannedModelOf,
+  plannedPipelineOf,
   wholeModelBytes,
 } from '../../../src/app/pipeline/memoryPlan.ts';
 import { stagesByRank } from '../../../src/app/pipeline/shape.ts';
@@ -21,7 +21,7 @@ const largest = (bytes: readonly number[]): number => Math.max(...bytes);
 
 describe('a model of GPT-2', () => {
   const job = language('gpt2');
-  const model = plannedModel(job)!;
+  const model = plannedModelOf(job)!;
 
   test('needs in a single tab 2 GB for weights, gradients and averages of the optimizer, and more memory for activations', () => {
     const state = model.layers.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -34,7 +34,7 @@ describe('a model of GPT-2', () => {
     const fit = smallestFittingPipeline(job, model, 1e9)!;
     expect(fit.ranks).toBe(3);
     expect(largest(fit.bytes)).toBeLessThanOrEqual(1e9);
-    expect(largest(plannedPipeline({ ...job, stages: 2 }, model, 2).bytes)).toBeGreaterThan(1e9);
+    expect(largest(plannedPipelineOf({ ...job, stages: 2 }, model, 2).bytes)).toBeGreaterThan(1e9);
     // Activations that are kept need more tabs.
     expect(smallestFittingPipeline({ ...job, recompute: false }, model, 1e9)!.ranks).toBeGreaterThan(3);
   });
@@ -44,7 +44,7 @@ describe('a model of GPT-2', () => {
   });
 
   test('has every layer on exactly one rank; one rank has the embedding and the last normalization', () => {
-    const plan = plannedPipeline(job, model, 9);
+    const plan = plannedPipelineOf(job, model, 9);
     expect(plan).toMatchObject({ ranks: 4, replicas: 2, ring: true, isMeasured: false });
     const held = stagesByRank(plan).map(({ layers }) => layers);
     expect(held.flat().toSorted()).toEqual(model.layers.map(({ name }) => name).toSorted());
@@ -52,19 +52,19 @@ describe('a model of GPT-2', () => {
   });
 
   test('has fewer stages if there are fewer tabs, and each tab then needs more memory', () => {
-    const [two, four] = [2, 4].map((tabs) => plannedPipeline(job, model, tabs));
+    const [two, four] = [2, 4].map((tabs) => plannedPipelineOf(job, model, tabs));
     expect(two!.ranks).toBe(2);
     expect(largest(two!.bytes)).toBeGreaterThan(largest(four!.bytes));
     expect([two!.isTooLarge, four!.isTooLarge]).toEqual([false, false]);
-    expect(plannedPipeline(job, model, 1).isTooLarge).toBe(true);
+    expect(plannedPipelineOf(job, model, 1).isTooLarge).toBe(true);
   });
 });
 
 test('a rank keeps the activations of all micro-batches with GPipe, but not with 1F1B', () => {
   const job = language('small', { strategy: 'pipeline', stages: 4, microBatches: 16 });
-  const model = plannedModel(job)!;
+  const model = plannedModelOf(job)!;
   const bytesWith = (pipelineSchedule: JobSpec['pipelineSchedule']): number =>
-    largest(plannedPipeline({ ...job, pipelineSchedule }, model, 4).bytes);
+    largest(plannedPipelineOf({ ...job, pipelineSchedule }, model, 4).bytes);
   expect(bytesWith('gpipe')).toBeGreaterThan(2 * bytesWith('1f1b'));
 });
 
@@ -78,12 +78,12 @@ test('plannedModel returns the bytes of each layer of a job file, and null for s
       },
     },
   });
-  const model = plannedModel(job)!;
+  const model = plannedModelOf(job)!;
   expect(model).toMatchObject({ ring: false, isMeasured: true });
   expect(model.layers.map(({ bytes }) => bytes / 16)).toEqual([0, 785 * 512, 513 * 10]);
   expect(model.largestMatrix).toBe(785 * 512 * 4);
-  expect(plannedPipeline({ ...job, stages: 2 }, model, 2).cut).toHaveLength(2);
-  expect(plannedModel(DEFAULT_JOB)).toBeNull();
+  expect(plannedPipelineOf({ ...job, stages: 2 }, model, 2).cut).toHaveLength(2);
+  expect(plannedModelOf(DEFAULT_JOB)).toBeNull();
 });
 
 test('tabMemoryBudgetOf returns the usual memory of a tab, or an eighth of the memory that the browser reports if this is less', () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import {
   stateAgreementOf,
   edgeMegabytesPerSecond,
-  endsByTimeOnly,
+  hasOnlyTimeLimit,
   ranksThatLeft,
   isRunEndedEarly,
   wouldLoseByLeaving,
@@ -50,10 +50,10 @@ describe('the statistics of a run', () => {
   });
 
   test('endsByTimeOnly is true only for a job that has neither epochs nor a maximum of steps', () => {
-    expect(endsByTimeOnly(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null }))).toBe(true);
-    expect(endsByTimeOnly(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null, epochs: 2 }))).toBe(false);
-    expect(endsByTimeOnly(parseJob({ maxMinutes: 15 }))).toBe(false);
-    expect(endsByTimeOnly(parseJob({ job: 'gpt' }))).toBe(false);
+    expect(hasOnlyTimeLimit(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null }))).toBe(true);
+    expect(hasOnlyTimeLimit(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null, epochs: 2 }))).toBe(false);
+    expect(hasOnlyTimeLimit(parseJob({ maxMinutes: 15 }))).toBe(false);
+    expect(hasOnlyTimeLimit(parseJob({ job: 'gpt' }))).toBe(false);
   });
 
   test('have the share of communication in the step time, and the part of communication that computation hides', () => {

@@ -1,11 +1,11 @@
 /** Errors of a GPU device. An event target replaces the device. */
 import { expect, test } from 'vitest';
 import { watchGpuErrors } from '../../../src/engine/device/gpuErrors.ts';
-import { deferred } from '../../../src/util/deferred.ts';
+import { createDeferred } from '../../../src/util/deferred.ts';
 import { DeviceError } from '../../../src/util/errors.ts';
 
 test('check throws once for refused operations, each time for a lost device, and never for operations refused after stop()', async () => {
-  const lost = deferred<GPUDeviceLostInfo>();
+  const lost = createDeferred<GPUDeviceLostInfo>();
   const gpu = Object.assign(new EventTarget(), { lost: lost.promise }) as unknown as GPUDevice;
   const refuse = (message: string) =>
     gpu.dispatchEvent(Object.assign(new Event('uncapturederror'), { error: { message } }));

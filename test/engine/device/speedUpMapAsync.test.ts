@@ -1,7 +1,7 @@
 /** Maps of GPU buffers in browsers that resolve them at once, on a timer, or late. Virtual time. */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { speedUpMapAsync } from '../../../src/engine/device/speedUpMapAsync.ts';
-import { deferred } from '../../../src/util/deferred.ts';
+import { createDeferred } from '../../../src/util/deferred.ts';
 import { ManualClock } from '../../manualClock.ts';
 
 const READ = 1;
@@ -23,7 +23,7 @@ interface FakeOptions {
 /** A GPU that finishes all work at once, and reports it as `options` say. */
 class FakeGpu {
   readonly clock = new ManualClock();
-  readonly loss = deferred<GPUDeviceLostInfo>();
+  readonly loss = createDeferred<GPUDeviceLostInfo>();
   readonly lost = this.loss.promise;
   readonly #waiting = new Set<(error?: Error) => void>();
   readonly #reportsAtSubmission: boolean;
@@ -50,7 +50,7 @@ class FakeGpu {
     const pending = new Set<(error?: Error) => void>();
     return {
       mapAsync: (_mode: number): Promise<void> => {
-        const { promise, resolve, reject } = deferred();
+        const { promise, resolve, reject } = createDeferred();
         const settle = (error?: Error): void => (error ? reject(error) : resolve());
         pending.add(settle);
         this.#waiting.add(settle);

@@ -3,19 +3,19 @@ import { expect, test, vi } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { FileDistribution } from '../../../src/engine/files/fileDistribution.ts';
 import { SharedFileSlices } from '../../../src/engine/files/sharedFileSlices.ts';
-import { wholeFilesOrder, type FileSliceOrder } from '../../../src/engine/files/fileSliceOrder.ts';
+import { wholeFilesSliceOrder, type FileSliceOrder } from '../../../src/engine/files/fileSliceOrder.ts';
 import type { EngineEvent, EventOf } from '../../../src/protocol/events.ts';
 import { FILE_SLICE_BYTES } from '../../../src/protocol/frame.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { PeerGoneError } from '../../../src/util/errors.ts';
-import { permutation } from '../../../src/util/rng.ts';
+import { seededPermutation } from '../../../src/util/rng.ts';
 import { gatedLinks } from './gatedLinks.ts';
 import { changingFile, fileOf } from './testFiles.ts';
 
 const SLICES = 20;
 const OPENING = 3;
-const ORDER: FileSliceOrder = { slices: permutation(SLICES, 5), opening: OPENING };
+const ORDER: FileSliceOrder = { slices: seededPermutation(SLICES, 5), opening: OPENING };
 const OF_OPENING = Array.from(ORDER.slices.subarray(0, OPENING));
 const TOTAL = SLICES * FILE_SLICE_BYTES;
 
@@ -138,7 +138,7 @@ test('a feeder that has all files but no slice order sends slices in the order o
   const ann = guest('ann', first);
   const feed = open([first, ann]);
   await feed.feed();
-  expect(ann.put).toEqual(Array.from(wholeFilesOrder(SLICES).slices));
+  expect(ann.put).toEqual(Array.from(wholeFilesSliceOrder(SLICES).slices));
   expect(first.opened).toBe(0);
   feed.groups.forEach((group) => group.destroy());
   const next = open([first, ann]);

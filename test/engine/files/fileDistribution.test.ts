@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { SharedFileSlices } from '../../../src/engine/files/sharedFileSlices.ts';
 import { FileDistribution } from '../../../src/engine/files/fileDistribution.ts';
-import { wholeFilesOrder, type FileSliceOrder } from '../../../src/engine/files/fileSliceOrder.ts';
+import { wholeFilesSliceOrder, type FileSliceOrder } from '../../../src/engine/files/fileSliceOrder.ts';
 import type { EngineEvent, EventOf } from '../../../src/protocol/events.ts';
 import { FRAME_HEADER_BYTES, FrameKind, OpCode, readFrameHeader } from '../../../src/protocol/frame.ts';
 import { FILE_SLICE_BYTES } from '../../../src/protocol/frame.ts';
@@ -27,7 +27,7 @@ function rankOf(
   name: string,
   shared: SharedFileSlices,
   clock: Clock = systemClock,
-  orderOf: (count: number) => FileSliceOrder = wholeFilesOrder,
+  orderOf: (count: number) => FileSliceOrder = wholeFilesSliceOrder,
 ): Rank {
   const events: Rank['events'] = [];
   const emit = (event: EngineEvent): void => void (event.type === 'distribution' && events.push(event));

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { SharedFileSlices } from '../../../src/engine/files/sharedFileSlices.ts';
-import { determineFileSliceOrder, wholeFilesOrder } from '../../../src/engine/files/fileSliceOrder.ts';
+import { determineFileSliceOrder, wholeFilesSliceOrder } from '../../../src/engine/files/fileSliceOrder.ts';
 import { loadData, type Dataset } from '../../../src/jobs/index.ts';
 import { sharedFileRangeOf, type DataFile } from '../../../src/jobs/dataFile.ts';
 import { EpochOrders } from '../../../src/parallel/data/cursor.ts';
@@ -78,7 +78,7 @@ test.each([
   const source = await create();
   const job = jobOn(source);
   const { slices, opening } = await determineFileSliceOrder(source, job, WORLD);
-  expect(slices.toSorted()).toEqual(wholeFilesOrder(source.count).slices);
+  expect(slices.toSorted()).toEqual(wholeFilesSliceOrder(source.count).slices);
   expect(opening).toBeLessThan(source.count / 2);
   const first = slices.subarray(0, opening);
   // A rank opens the data and warms up with these slices alone.
@@ -103,7 +103,7 @@ test('a run that continues in a later epoch receives the pictures of its next st
   const { train } = await loadData(job, { shared: stored, baseUrl: '' });
   const next = slicesOfSteps(source, job, train, stored, slices.subarray(0, opening), position);
   expect(Array.from(slices.subarray(opening, opening + next.length))).toEqual(next);
-  expect(slices.toSorted()).toEqual(wholeFilesOrder(source.count).slices);
+  expect(slices.toSorted()).toEqual(wholeFilesSliceOrder(source.count).slices);
 });
 
 test('held-out pictures of a run with a time limit arrive in time for its evaluations', async () => {
@@ -149,16 +149,16 @@ test('data other than pictures, and runs that measure links, need all slices bef
     new File(['rooms,price\n1,2\n'], 'a.csv'),
     new File([new Uint8Array(FILE_SLICE_BYTES)], 'b'),
   );
-  expect(await determineFileSliceOrder(table, jobOn(table, { job: 'table' }), WORLD)).toEqual(wholeFilesOrder(2));
+  expect(await determineFileSliceOrder(table, jobOn(table, { job: 'table' }), WORLD)).toEqual(wholeFilesSliceOrder(2));
   const idx = await chosen(
     new File([imagesFile(40)], 't10k-images-idx3-ubyte'),
     new File([labelsFile(40)], 't10k-labels-idx1-ubyte'),
   );
-  expect(await determineFileSliceOrder(idx, jobOn(idx), WORLD)).toEqual(wholeFilesOrder(2));
+  expect(await determineFileSliceOrder(idx, jobOn(idx), WORLD)).toEqual(wholeFilesSliceOrder(2));
   const broken = await chosen(new File(['abc'], 'a.zip'));
-  expect(await determineFileSliceOrder(broken, jobOn(broken), WORLD)).toEqual(wholeFilesOrder(1));
+  expect(await determineFileSliceOrder(broken, jobOn(broken), WORLD)).toEqual(wholeFilesSliceOrder(1));
   const pictures = await pets();
-  const all = wholeFilesOrder(pictures.count);
+  const all = wholeFilesSliceOrder(pictures.count);
   expect(await determineFileSliceOrder(pictures, jobOn(pictures, { codec: 'auto' }), WORLD)).toEqual(all);
   expect(
     await determineFileSliceOrder(pictures, jobOn(pictures, { measure: 'methods', maxSteps: null }), WORLD),

@@ -11,7 +11,7 @@ import type { LinkSignal } from '../../../src/protocol/linkSignal.ts';
 import type { HelloMessage } from '../../../src/transport/handshake.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
-import { deferred, type Deferred } from '../../../src/util/deferred.ts';
+import { createDeferred, type Deferred } from '../../../src/util/deferred.ts';
 import { PeerGoneError, TimeoutError } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';
 
@@ -55,7 +55,7 @@ function pair(opens: (attempt: number) => boolean, options: PairOptions = {}) {
   const connector =
     (mine: 'alice' | 'bob'): PeerConnector =>
     ({ initiator, onsignal }) => {
-      const attempt: Attempt = { link: deferred(), aborted: false, initiator };
+      const attempt: Attempt = { link: createDeferred(), aborted: false, initiator };
       attempts[mine].push(attempt);
       if (initiator) queueMicrotask(() => onsignal({ type: 'offer', sdp: 'offer' }));
       return {
@@ -79,7 +79,7 @@ function pair(opens: (attempt: number) => boolean, options: PairOptions = {}) {
   const connectTab: TabConnector = ({ initiator, key }) => {
     const wish = { initiator, key, aborted: false };
     asked.push(wish);
-    const link = deferred<Link>();
+    const link = createDeferred<Link>();
     const meets = broker === 'joins' && asked.every((other) => other.key === key);
     if (meets) link.resolve(initiator ? aliceEnd : bobEnd);
     if (broker === 'is missing') link.reject(new PeerGoneError('This browser does not join its tabs.'));

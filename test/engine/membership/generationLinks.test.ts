@@ -13,7 +13,7 @@ import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import { connectThroughServer } from '../../../src/transport/serverLink.ts';
 import { LinkAcrossGenerations } from '../../../src/transport/linkAcrossGenerations.ts';
-import { deferred, type Deferred } from '../../../src/util/deferred.ts';
+import { createDeferred, type Deferred } from '../../../src/util/deferred.ts';
 import { PeerGoneError, TimeoutError } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';
 import { LinkRelay } from '../../transport/linkRelay.ts';
@@ -56,7 +56,7 @@ async function openWorld(between: Between, { isReversed = false, ranks = 5 } = {
   const signals = { arrive: true };
   const offers: { initiator: Deferred<Link>; other: Deferred<Link> | null }[] = [];
   const connectPeer: PeerConnector = ({ initiator, onsignal }) => {
-    const link = deferred<Link>();
+    const link = createDeferred<Link>();
     link.promise.catch(() => {});
     if (initiator) {
       const sdp = String(offers.push({ initiator: link, other: null }) - 1);
@@ -251,7 +251,7 @@ describe('GenerationLinks', () => {
         connectServer: null,
         serverLine: null,
       },
-      connectPeer: () => ({ link: deferred<Link>().promise, signal: () => {}, abort: () => {} }),
+      connectPeer: () => ({ link: createDeferred<Link>().promise, signal: () => {}, abort: () => {} }),
       ...{ pool: new LinkPool(() => {}), relayed: [], served: [], relayOnly: false, clock, server: () => null },
       ...{ isFixed: false, doesOneWork: () => Promise.resolve(false) },
     });

@@ -9,7 +9,7 @@ import type { HelloMessage } from '../../../src/transport/handshake.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import type { PeerAttempt } from '../../../src/transport/peerLink.ts';
-import { deferred, type Deferred } from '../../../src/util/deferred.ts';
+import { createDeferred, type Deferred } from '../../../src/util/deferred.ts';
 import { PeerGoneError } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';
 import { wrap } from './links.ts';
@@ -163,7 +163,7 @@ export class World {
     emit: (number: string) => void,
     numberOf: (signal: LinkSignal) => string | null,
   ): PeerAttempt {
-    const link = deferred<Link>();
+    const link = createDeferred<Link>();
     link.promise.catch(() => {});
     const end: End = { initiator, link, wire: createMemoryLinkPair()[0], isAborted: false };
     this.ends[kind][mine].push(end);

@@ -4,7 +4,7 @@ import { ReadyAnnouncer } from '../../../src/engine/membership/readyAnnouncer.ts
 import type { Generation } from '../../../src/engine/membership/generation.ts';
 import type { RoomMessage } from '../../../src/protocol/control.ts';
 import type { ReportedDevice } from '../../../src/protocol/room.ts';
-import { deferred } from '../../../src/util/deferred.ts';
+import { createDeferred } from '../../../src/util/deferred.ts';
 import { ManualClock } from '../../manualClock.ts';
 
 const DEVICE: ReportedDevice = { backend: 'cpu', adapter: 'test' };
@@ -119,7 +119,7 @@ test('a newcomer asks for no feeder after its announcement was forgotten, for ex
 
 test('a rank that is announced again while its earlier work ends is announced once', async () => {
   const rank = new Rank();
-  const earlierWork = deferred();
+  const earlierWork = createDeferred();
   const late = rank.announcer.announceAfter(earlierWork.promise, () => ({
     device: DEVICE,
     stateOfRun: null,

@@ -21,7 +21,7 @@ import { createFrame, emptyFrameHeader, FrameKind } from '../../../src/protocol/
 import { performHandshake, type HelloMessage } from '../../../src/transport/handshake.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
-import { deferred, type Deferred } from '../../../src/util/deferred.ts';
+import { createDeferred, type Deferred } from '../../../src/util/deferred.ts';
 import { PeerGoneError, TimeoutError } from '../../../src/util/errors.ts';
 import { DeltaEncoder } from '../../../signaling/deltaEncoder.ts';
 import { ManualClock } from '../../manualClock.ts';
@@ -361,12 +361,12 @@ describe('a rank whose training fails', () => {
   beforeEach(async () => {
     const attempts: Deferred<Link>[] = [];
     const connectPeer: PeerConnector = ({ onsignal }) => {
-      const link = deferred<Link>();
+      const link = createDeferred<Link>();
       const sdp = String(attempts.push(link) - 1);
       queueMicrotask(() => onsignal({ type: 'offer', sdp }));
       return { link: link.promise, signal: () => {}, abort: () => {} };
     };
-    training = deferred();
+    training = createDeferred();
     ends = [];
     socket = await begin({
       ...{ connectPeer, enter: () => Promise.resolve({ step: 0, stateHash: 'state' }), train: () => training.promise },
@@ -481,12 +481,12 @@ describe('a rank whose links go through the server', () => {
     [served, direct] = [[], []];
     socket = await begin({
       connectPeer: () => {
-        const link = deferred<Link>();
+        const link = createDeferred<Link>();
         direct.push(link);
         return { link: link.promise, signal: () => {}, abort: () => {} };
       },
       connectServer: (options) => {
-        const link = deferred<Link>();
+        const link = createDeferred<Link>();
         served.push({ ...options, link });
         return { link: link.promise, signal: () => {}, abort: () => {} };
       },

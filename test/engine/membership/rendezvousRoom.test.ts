@@ -12,7 +12,7 @@ import { PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
 import { type RosterEntry } from '../../../src/protocol/room.ts';
 import type { RankStatus } from '../../../src/protocol/events.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
-import { deferred, type Deferred } from '../../../src/util/deferred.ts';
+import { createDeferred, type Deferred } from '../../../src/util/deferred.ts';
 import { asError, DataError, PeergradError } from '../../../src/util/errors.ts';
 import { SignalingWorld, type Port } from '../signalingWorld.ts';
 import { ThreadActivity } from '../../../src/util/activity.ts';
@@ -43,7 +43,7 @@ class Member {
   state = START;
   /** The scope of this member's errors. */
   scope: 'rank' | 'generation' | 'run' = 'run';
-  #training: Deferred<RankStateReport> = deferred();
+  #training: Deferred<RankStateReport> = createDeferred();
 
   constructor(name: string, world: SignalingWorld, hello: RendezvousOptions['hello']) {
     this.name = name;
@@ -77,7 +77,7 @@ class Member {
       },
       train: (generation) => {
         this.trained.push(generation);
-        this.#training = deferred();
+        this.#training = createDeferred();
         const { promise, reject } = this.#training;
         generation.signal.addEventListener('abort', () => reject(generation.signal.reason));
         return promise;

@@ -12,7 +12,7 @@ import type { PeerAttempt, PeerConnectOptions } from '../../../src/transport/pee
 import type { LinkSocket } from '../../../src/transport/serverLinkChannel.ts';
 import { connectThroughServer } from '../../../src/transport/serverLink.ts';
 import { systemClock } from '../../../src/util/clock.ts';
-import { deferred, type Deferred } from '../../../src/util/deferred.ts';
+import { createDeferred, type Deferred } from '../../../src/util/deferred.ts';
 import { PeerGoneError } from '../../../src/util/errors.ts';
 import { startSignaling, type SignalingServer } from '../../../signaling/index.ts';
 import type { SignalingOptions } from '../../../signaling/index.ts';
@@ -41,7 +41,7 @@ async function serverWith(options: SignalingOptions = {}): Promise<SignalingServ
 const offers: Deferred<Link>[] = [];
 
 function connectFake({ initiator, onsignal }: PeerConnectOptions): PeerAttempt {
-  const link = deferred<Link>();
+  const link = createDeferred<Link>();
   if (initiator) onsignal({ type: 'offer', sdp: String(offers.push(link) - 1) });
   return {
     link: link.promise,
@@ -56,13 +56,13 @@ function connectFake({ initiator, onsignal }: PeerConnectOptions): PeerAttempt {
 }
 
 function connectNever(): PeerAttempt {
-  const link = deferred<Link>();
+  const link = createDeferred<Link>();
   link.reject(new PeerGoneError('The connection failed.'));
   return { link: link.promise, signal: () => {}, abort: () => {} };
 }
 
 function connectForever(): PeerAttempt {
-  return { link: deferred<Link>().promise, signal: () => {}, abort: () => {} };
+  return { link: createDeferred<Link>().promise, signal: () => {}, abort: () => {} };
 }
 
 const sameBrowser = () => Promise.resolve('dora-1234567890123456');
@@ -225,7 +225,7 @@ test('a server that does not answer is reported, and STUN and TURN are not tried
 
 test('a server that refuses the page is not reported as unreachable', async () => {
   const server = await serverWith({ limits: { roomCapacity: 1 } });
-  const closed = deferred();
+  const closed = createDeferred();
   const openSocket: NetworkCheckOptions['openSocket'] = (url) =>
     open(url).on('close', () => closed.resolve()) as unknown as SignalingSocket;
   const [ada, bob] = [tab(server, { name: 'ada' }), tab(server, { name: 'bob', openSocket })];

@@ -1,7 +1,7 @@
 /** Locks between tabs of one browser. The simulated lock manager grants locks as browsers do. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { runUnlessOtherTabDoes } from '../../../src/engine/storage/browserLock.ts';
-import { deferred } from '../../../src/util/deferred.ts';
+import { createDeferred } from '../../../src/util/deferred.ts';
 
 /** Names of granted locks. */
 let held: Set<string>;
@@ -26,7 +26,7 @@ beforeEach(() => {
 afterEach(() => vi.unstubAllGlobals());
 
 test('only one of several tasks with the same name runs, and the others are skipped without waiting', async () => {
-  const ended = deferred();
+  const ended = createDeferred();
   const ran: string[] = [];
   const first = runUnlessOtherTabDoes('a', async () => {
     ran.push('first');

@@ -5,7 +5,7 @@ import type { Run } from '../../../src/engine/run/run.ts';
 import type { WeightsFile } from '../../../src/formats/weights/weightsFile.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
-import { deferred } from '../../../src/util/deferred.ts';
+import { createDeferred } from '../../../src/util/deferred.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { imagesFile, labelsFile } from '../../formats/idxFiles.ts';
 import { inGeneration, prepareTraining } from '../trainings.ts';
@@ -58,7 +58,7 @@ test('every rank reports files that do not contain data for the job', async () =
 });
 
 test('a rank that still prepares its data does not delay the end of a generation, and enters the next one', async () => {
-  const read = deferred();
+  const read = createDeferred();
   const images = new File([imagesFile(40)], 't10k-images-idx3-ubyte');
   const files = [images, new File([labelsFile(40)], 't10k-labels-idx1-ubyte')];
   const shared = await SharedFileSlices.chosen(files, () => {});

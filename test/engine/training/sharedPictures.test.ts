@@ -7,7 +7,7 @@ import { determineFileSliceOrder } from '../../../src/engine/files/fileSliceOrde
 import type { Run } from '../../../src/engine/run/run.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
-import { deferred } from '../../../src/util/deferred.ts';
+import { createDeferred } from '../../../src/util/deferred.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { zipFile } from '../../formats/zipFiles.ts';
 import { gatedLinks } from '../files/gatedLinks.ts';
@@ -123,7 +123,7 @@ test('if the host is lost in the middle, the other ranks report what is missing'
   const job = jobOn(files);
   const { opening } = await determineFileSliceOrder(files, job, 3);
   const { createPair } = gatedLinks(opening + 12);
-  const stepped = deferred();
+  const stepped = createDeferred();
   const host = await tabOf(job, files, () => {}, 3);
   const guests = [
     await tabOf(job, SharedFileSlices.awaited(files.manifest), ({ type }) => type === 'step' && stepped.resolve()),
@@ -162,7 +162,7 @@ test('a rank that joins in the middle trains with the others, which take each sa
   const job = jobOn(files);
   const { opening } = await determineFileSliceOrder(files, job, 2);
   const { createPair } = gatedLinks(opening + 12);
-  const stepped = deferred();
+  const stepped = createDeferred();
   const host = await tabOf(job, files);
   const guest = await tabOf(
     job,

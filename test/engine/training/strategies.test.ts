@@ -9,7 +9,7 @@ import { createOptimizer } from '../../../src/optim/index.ts';
 import { isReplicaStrategyName, STRATEGIES, STRATEGY_NAMES, type StrategyName } from '../../../src/spec/job.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { systemClock } from '../../../src/util/clock.ts';
-import { deferred } from '../../../src/util/deferred.ts';
+import { createDeferred } from '../../../src/util/deferred.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { hashOfArrays } from '../../../src/util/hash.ts';
 import { createRng } from '../../../src/util/rng.ts';
@@ -115,7 +115,7 @@ test.each(
       .map((codec) => [strategy, codec] as const),
   ),
 )('%s with %s reports that a rank has computed before this rank waits for another one', async (strategy, codec) => {
-  const computed = deferred();
+  const computed = createDeferred();
   const losses = await runWorld(2, async (group) => {
     const weights = tf.variable(tf.zeros([10]));
     const made = await makeStrategy(strategy, group, [weights], { syncEvery: 1, codec });

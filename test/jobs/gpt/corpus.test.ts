@@ -1,7 +1,7 @@
 /** Compares corpora with those that follow from the whole text as a string. */
 import { describe, expect, test } from 'vitest';
 import { createCorpus, type Corpus } from '../../../src/jobs/gpt/corpus.ts';
-import { textInMemory, textOfFiles, type Text } from '../../../src/jobs/gpt/text.ts';
+import { textInMemory, textOfFiles, type TrainingText } from '../../../src/jobs/gpt/text.ts';
 import { WordCounts } from '../../../src/jobs/gpt/wordCounts.ts';
 import type { LoadProgress } from '../../../src/protocol/events.ts';
 import type { Vocabulary } from '../../../src/spec/vocabulary.ts';
@@ -61,7 +61,7 @@ function expectCharacters(corpus: Corpus, text: string, vocabulary?: string): vo
 const textFrom = (
   parts: readonly (string | Uint8Array<ArrayBuffer>)[],
   options: Parameters<typeof textOfFiles>[1],
-): Text =>
+): TrainingText =>
   textOfFiles(
     parts.map((part, i) => new File([part], `${i}.txt`)),
     options,

@@ -5,7 +5,13 @@ import { BytePairTokenizer } from '../../../src/jobs/gpt/bytePairs.ts';
 import { createCorpus } from '../../../src/jobs/gpt/corpus.ts';
 import { FABLES_LENGTH, writeFables } from '../../../src/jobs/gpt/fables.ts';
 import { openTrainingText } from '../../../src/jobs/gpt/openTrainingText.ts';
-import { codePointsOf, textInMemory, stringOfCodePoints, textOfFiles, type Text } from '../../../src/jobs/gpt/text.ts';
+import {
+  codePointsOf,
+  textInMemory,
+  stringOfCodePoints,
+  textOfFiles,
+  type TrainingText,
+} from '../../../src/jobs/gpt/text.ts';
 import { GptNetwork } from '../../../src/jobs/gpt/network.ts';
 import type { GptNetworkSize } from '../../../src/jobs/gpt/shapes.ts';
 import { CharacterCounts } from '../../../src/jobs/gpt/characterCounts.ts';
@@ -19,7 +25,7 @@ import { createRng } from '../../../src/util/rng.ts';
 
 const SIZE: GptNetworkSize = { layers: 2, heads: 2, width: 8, context: 6, vocabulary: 11 };
 
-async function wordsOf(text: Text): Promise<WordCounts> {
+async function wordsOf(text: TrainingText): Promise<WordCounts> {
   const words = new WordCounts();
   for await (const piece of text.pieces()) words.add(piece);
   words.end();
@@ -29,7 +35,7 @@ async function wordsOf(text: Text): Promise<WordCounts> {
 const learn = async (text: string, vocabulary: number): Promise<BytePairTokenizer> =>
   BytePairTokenizer.of(await wordsOf(textInMemory(text)), vocabulary);
 
-async function characterTokens(text: Text): Promise<number[]> {
+async function characterTokens(text: TrainingText): Promise<number[]> {
   const counts = new CharacterCounts();
   const reader = new CharacterTokenReader(counts, text.bytes);
   for await (const piece of text.pieces()) reader.add(piece, counts.add(piece));
@@ -41,7 +47,7 @@ const load = async (url: string, onprogress: (loading: LoadProgress) => void = (
     await openTrainingText({ job: 'gpt', data: { kind: 'url', url } }, { baseUrl: 'http://localhost/', onprogress }),
   );
 
-async function read(text: Text): Promise<string> {
+async function read(text: TrainingText): Promise<string> {
   let all = '';
   for await (const piece of text.pieces()) all += stringOfCodePoints(piece);
   return all;

@@ -3,7 +3,7 @@ import { findClassFolders } from '../../../src/jobs/images/pictureFolders.ts';
 import { PictureFiles } from '../../../src/jobs/images/pictures.ts';
 import type { PictureRequest, PictureReadResult } from '../../../src/jobs/images/readPictures.ts';
 import { dataFileOf, type FilePlace } from '../../../src/jobs/dataFile.ts';
-import { deferred, type Deferred } from '../../../src/util/deferred.ts';
+import { createDeferred, type Deferred } from '../../../src/util/deferred.ts';
 
 const SIDE = 8;
 
@@ -31,7 +31,7 @@ function picturesOf(
   const answers: { result: Deferred<PictureReadResult[]>; request: PictureRequest }[] = [];
   const pictures = new PictureFiles(folders, size, (request) => {
     asked.push(request.files.map(({ at }) => at));
-    const result = deferred<PictureReadResult[]>();
+    const result = createDeferred<PictureReadResult[]>();
     answers.push({ result, request });
     return result.promise;
   });
@@ -185,7 +185,7 @@ test('a picture whose bytes another rank still sends delays no other picture', a
       size: 1,
       has: () => here.has(i),
       range: async () => {
-        if (!here.has(i)) await (waits.get(i) ?? waits.set(i, deferred()).get(i)!).promise;
+        if (!here.has(i)) await (waits.get(i) ?? waits.set(i, createDeferred()).get(i)!).promise;
         return new Blob(['x']);
       },
     },

@@ -14,14 +14,14 @@ import {
   UsageError,
 } from '../../../src/index.ts';
 import type { ReplicaPort } from '../../../src/library/dataParallel/messages.ts';
-import { serveReplica } from '../../../src/library/dataParallel/serveReplica.ts';
+import { serveDataParallelReplica } from '../../../src/library/dataParallel/serveDataParallelReplica.ts';
 import { errorOf } from '../../errorOf.ts';
 import { meanSquare, mlp, normalized, relativeDifference, samplesOf, weightsOf } from '../../parallel/models.ts';
 
 /** Serves a replica in this process; `check` is its device's. */
 function openHere(check: () => void = () => {}): ReplicaPort {
   const { port1, port2 } = new MessageChannel();
-  serveReplica(port1, () => Promise.resolve({ check }));
+  serveDataParallelReplica(port1, () => Promise.resolve({ check }));
   return port2;
 }
 

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import type { DistributedModel } from '../../../src/library/distribute/distributedModel.ts';
 import { sketchOfTensor, sketchDifference } from '../../../src/library/distribute/sketches.ts';
 import { MismatchError } from '../../../src/util/errors.ts';
-import { permutation } from '../../../src/util/rng.ts';
+import { seededPermutation } from '../../../src/util/rng.ts';
 import { errorsOf } from './errorsOf.ts';
 import { compiled, distributed, SAMPLES, useSamples } from './models.ts';
 
@@ -13,7 +13,7 @@ let y: tf.Tensor;
 useSamples((samples) => ({ x, y } = samples));
 
 const mlp = () => compiled('mlp');
-const shuffled = (seed: number): tf.Tensor1D => tf.tensor1d(Int32Array.from(permutation(SAMPLES, seed)), 'int32');
+const shuffled = (seed: number): tf.Tensor1D => tf.tensor1d(Int32Array.from(seededPermutation(SAMPLES, seed)), 'int32');
 const CHANGED = 1;
 
 /** Calls `use` with changed samples on rank 1, and with the samples on other ranks. */
@@ -68,7 +68,7 @@ async function expectMismatch(main: (trainer: DistributedModel, rank: number) =>
 /** A dataset of twelve batches in the order of a seed. */
 const generated = (seed: number): tf.data.Dataset<tf.TensorContainer> =>
   tf.data.generator(function* () {
-    for (const i of permutation(12, seed)) yield { xs: x.slice(i * 3, 3), ys: y.slice(i * 3, 3) };
+    for (const i of seededPermutation(12, seed)) yield { xs: x.slice(i * 3, 3), ys: y.slice(i * 3, 3) };
   });
 
 describe('all ranks reject before the first step if rank 1 passes', () => {

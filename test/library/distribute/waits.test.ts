@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { distribute, type DistributedModel } from '../../../src/library/distribute/distributedModel.ts';
 import { createMeshes, runRanks } from '../../../src/testing/index.ts';
-import { deferred } from '../../../src/util/deferred.ts';
+import { createDeferred } from '../../../src/util/deferred.ts';
 import { AbortError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';
 import { compiled, distributed, useSamples } from './models.ts';
@@ -94,7 +94,7 @@ describe('a signal ends the call on all ranks while they wait for', () => {
 
 describe('an error on one rank', () => {
   test('ends the call on a rank that waits for its dataset; an element that arrives late is disposed of', async () => {
-    const late = deferred<IteratorResult<unknown>>();
+    const late = createDeferred<IteratorResult<unknown>>();
     const errors = await errorsOf((trainer, { rank }) =>
       trainer.fitDataset(waiting(rank === 0 ? () => late.promise : () => Promise.reject(new Error('no such file'))), {
         epochs: 1,

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { DataLoader, type DataLoaderOptions } from '../../../src/parallel/data/dataLoader.ts';
 import { DataPartitioner } from '../../../src/parallel/data/dataPartitioner.ts';
 import { DistributedSampler } from '../../../src/parallel/data/distributedSampler.ts';
-import { deferred, type Deferred } from '../../../src/util/deferred.ts';
+import { createDeferred, type Deferred } from '../../../src/util/deferred.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';
 
@@ -24,7 +24,7 @@ async function allOf<T>(loader: AsyncIterable<T>): Promise<T[]> {
 function manual(options: Partial<DataLoaderOptions> = {}) {
   const loads: Deferred<tf.Tensor>[] = [];
   const load = async (): Promise<tf.Tensor> => {
-    const started = deferred<tf.Tensor>();
+    const started = createDeferred<tf.Tensor>();
     loads.push(started);
     return started.promise;
   };
@@ -193,7 +193,7 @@ describe('an iteration disposes of the batches that were loaded ahead if it is e
     const abort = new AbortController();
     const load = async (): Promise<never> => {
       abort.abort(new Error('enough'));
-      return deferred<never>().promise;
+      return createDeferred<never>().promise;
     };
     const during = new DataLoader(load, { sampler: inOrder(4), signal: abort.signal });
     expect((await errorOf(allOf(during))).message).toBe('enough');

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { distributeFiles, type FileSlices } from '../../../src/parallel/data/distributeFiles.ts';
+import { distributeFiles, type DistributedFileSlices } from '../../../src/parallel/data/distributeFiles.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 
 /** Slices of one byte each: the number of the slice. */
-class TinySlices implements FileSlices {
+class TinySlices implements DistributedFileSlices {
   readonly digests = 'known';
   readonly held: Set<number>;
   readonly count: number;

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { DistributedSampler } from '../../../src/parallel/data/distributedSampler.ts';
 import { UsageError } from '../../../src/util/errors.ts';
-import { permutation } from '../../../src/util/rng.ts';
+import { seededPermutation } from '../../../src/util/rng.ts';
 
 /** The indices of each rank. */
 function sharesOf(size: number, numReplicas: number, dropLast = false): number[][] {
@@ -43,14 +43,14 @@ describe('DistributedSampler', () => {
 
   test('shuffles by seed + epoch, always in the same way', () => {
     const sampler = new DistributedSampler(10, { numReplicas: 1, rank: 0, seed: 5 });
-    expect(sampler.indices()).toEqual(permutation(10, 5));
+    expect(sampler.indices()).toEqual(seededPermutation(10, 5));
     sampler.setEpoch(2);
-    expect([...sampler]).toEqual([...permutation(10, 7)]);
-    expect([...sampler]).toEqual([...permutation(10, 7)]);
+    expect([...sampler]).toEqual([...seededPermutation(10, 7)]);
+    expect([...sampler]).toEqual([...seededPermutation(10, 7)]);
   });
 
   test('pads from the start of the shuffled list', () => {
-    const order = permutation(10, 0);
+    const order = seededPermutation(10, 0);
     const share = [...new DistributedSampler(10, { numReplicas: 4, rank: 3 })];
     expect(share).toEqual([order[3], order[7], order[1]]);
   });

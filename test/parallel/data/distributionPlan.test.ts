@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { planDistribution, type SliceReport } from '../../../src/parallel/data/distributionPlan.ts';
+import { planFileDistribution, type SliceReport } from '../../../src/parallel/data/distributionPlan.ts';
 
 const reportOf = (has: readonly number[], damaged: SliceReport['damaged'] = []): SliceReport => ({
   has: Uint8Array.from(has),
@@ -8,7 +8,7 @@ const reportOf = (has: readonly number[], damaged: SliceReport['damaged'] = []):
 });
 
 const planAll = (reports: readonly SliceReport[], order: readonly number[] = [...reports[0]!.has.keys()]) =>
-  reports.map((_, rank) => planDistribution(rank, reports, order));
+  reports.map((_, rank) => planFileDistribution(rank, reports, order));
 
 /**
  * Random worlds: slices that some ranks have, damaged transfers of some missing slices, and the
@@ -90,7 +90,7 @@ test('slices that only one rank has are passed on along the ring', () => {
 test('a damaged slice is requested from the rank that has sent it damaged least often', () => {
   const has = [[1], [0], [0], [1]] as const;
   const from = (damaged: SliceReport['damaged']): number =>
-    planDistribution(
+    planFileDistribution(
       1,
       has.map((one, rank) => reportOf(one, rank === 1 ? damaged : [])),
       [0],

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { rankZeroFirst, rankZeroOnly } from '../../../src/parallel/groups/rankZero.ts';
 import { runWorld } from '../../../src/testing/index.ts';
-import { deferred } from '../../../src/util/deferred.ts';
+import { createDeferred } from '../../../src/util/deferred.ts';
 import { AbortError, errorMessageOf, PeergradError, TimeoutError } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';
 
@@ -132,7 +132,7 @@ describe('rankZeroFirst', () => {
 });
 
 test('a signal of rankZeroFirst ends the call on every rank, even while the function of rank 0 runs', async () => {
-  const release = deferred();
+  const release = createDeferred();
   const outcomes = await runWorld(2, async (group) => {
     const controller = new AbortController();
     const outcome = outcomeOf(rankZeroFirst(group, () => release.promise, { signal: controller.signal }));

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import {
   gatherSlices,
-  type ReceivedSlices,
+  type ReceivedStateSlices,
   type StateReceivedBytes,
 } from '../../../src/parallel/recovery/gatherSlices.ts';
 import { electState, divergentRanks, type PeerState } from '../../../src/parallel/recovery/stateElection.ts';
@@ -109,7 +109,7 @@ describe('slices of an array', () => {
 
   test('are not sent again if they arrived before an interruption', async () => {
     const size = 100_000;
-    const received: ReceivedSlices = [];
+    const received: ReceivedStateSlices = [];
     /** Returns the bytes that rank 0 sends, in arrays. */
     const attempt = async (first: number, isInterrupted: boolean): Promise<number> => {
       const [sent] = await runWorld(2, async (group) => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { meanByOwners, sparseSentShare } from '../../../src/parallel/sparse/ownerRanges.ts';
+import { meanOfLargestEntries, sparseSentShare } from '../../../src/parallel/sparse/ownerRanges.ts';
 import { medianNormClippingFactors } from '../../../src/parallel/sparse/normClipping.ts';
 import { SPARSE_PAYLOAD_SIZE_RATIO } from '../../../src/parallel/sparse/sparsePayload.ts';
 import { SparseOuterMean } from '../../../src/parallel/strategies/sparseMean.ts';
@@ -21,7 +21,7 @@ describe('owners of ranges', () => {
   test('compute the mean of all payloads, rounded to one byte per value, with the same bits on every rank', async () => {
     const worldSize = 7;
     const means = await runWorld(worldSize, (group) =>
-      meanByOwners(group, gradientOf(group.rank), 1 / worldSize, ENTRIES),
+      meanOfLargestEntries(group, gradientOf(group.rank), 1 / worldSize, ENTRIES),
     );
     const payloads = Array.from({ length: worldSize }, (_, rank) =>
       decodeLargestEntries(encodeLargestEntries(gradientOf(rank), ENTRIES), SIZE, ENTRIES, rank),
@@ -45,7 +45,7 @@ describe('owners of ranges', () => {
     const all = weights.map((_, rank) => gradientOf(rank).map((value) => 10 ** rank * value));
     const ranks = await runWorld(3, async (group) => {
       const values = all[group.rank]!.slice();
-      return { mean: await meanByOwners(group, values, weights[group.rank]!, ENTRIES), left: values };
+      return { mean: await meanOfLargestEntries(group, values, weights[group.rank]!, ENTRIES), left: values };
     });
     for (let i = 0; i < SIZE; i += 7) {
       const left = ranks.reduce((sum, { left: own }, rank) => sum + weights[rank]! * own[i]!, 0);
@@ -57,7 +57,7 @@ describe('owners of ranges', () => {
   test('receive nothing from a rank without samples', async () => {
     const weights = [0, 0.5, 0.5, 0];
     const means = await runWorld(4, (group) =>
-      meanByOwners(group, gradientOf(group.rank), weights[group.rank]!, ENTRIES),
+      meanOfLargestEntries(group, gradientOf(group.rank), weights[group.rank]!, ENTRIES),
     );
     expect(means[1]).toEqual(means[0]);
     expect(Math.hypot(...means[0]!)).toBeGreaterThan(0);

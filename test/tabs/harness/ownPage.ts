@@ -5,7 +5,7 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { launchBrowser } from '../../../launcher/browser/browser.ts';
 import { startSignaling, type SignalingServer } from '../../../signaling/index.ts';
-import { deferred } from '../../../src/util/deferred.ts';
+import { createDeferred } from '../../../src/util/deferred.ts';
 import { buildPage } from '../../../tools/buildPage.ts';
 
 export class OwnPage {
@@ -62,7 +62,7 @@ export class OwnPage {
   async openTwoTabs(): Promise<{ tabs: readonly [Page, Page]; opened: Promise<string> }> {
     const context = await this.openContext();
     const tabs = [await this.openTab(context), await this.openTab(context)] as const;
-    const opened = deferred<string>();
+    const opened = createDeferred<string>();
     await tabs[0].exposeFunction('onroom', opened.resolve);
     return { tabs, opened: opened.promise };
   }

@@ -7,7 +7,7 @@ import type { PeerSignal } from '../../../src/protocol/linkSignal.ts';
 import { requestTabPort } from '../../../src/transport/broker.ts';
 import { connectPeer, openPeerConnection, type PeerAttempt } from '../../../src/transport/peerLink.ts';
 import { connectTab } from '../../../src/transport/tabLink.ts';
-import { deferred } from '../../../src/util/deferred.ts';
+import { createDeferred } from '../../../src/util/deferred.ts';
 import { runEnd, type End } from './linkEnd.ts';
 import type { FromLinkWorker, ToLinkWorker } from './linkWorker.ts';
 
@@ -71,7 +71,7 @@ function inWorker(
     post({ type: 'relay', reply: message }, transfer);
   };
   const host = new PeerRelayHost((options) => openPeerConnection({ ...options, connections }), requestTabPort, reply);
-  const done = deferred();
+  const done = createDeferred();
   worker.addEventListener('message', ({ data }: MessageEvent<FromLinkWorker>) => {
     if (data.type === 'relay') host.receive(data.request);
     else if (data.type === 'signal') postTo(channel)(data.signal);

@@ -6,7 +6,7 @@ import { currentGpuCommandCounts } from '../../../gpu/commands.ts';
  * Returns a function that returns the commands since this call; `null` if this rank does not
  * compute on WebGPU, or its device was opened again.
  */
-export function countGpuCommands(): () => StepCommandCounts | null {
+export function startCountingGpuCommands(): () => StepCommandCounts | null {
   const before = currentGpuCommandCounts();
   return () => {
     const after = currentGpuCommandCounts();

@@ -14,7 +14,7 @@ import { ClockComparison, type CollectiveSpan } from '../../../telemetry/clocks.
 import { median } from '../../../util/statistics.ts';
 import { exposedWaitMs, stepLaneOf, MAX_SENT_SEGMENTS, type PipelineStepTimes } from '../../../telemetry/stepLane.ts';
 import type { Clock } from '../../../util/clock.ts';
-import { exchangeTelemetry, MAX_EXCHANGED_STEPS, type RankTelemetryReport } from './telemetryExchange.ts';
+import { exchangeTelemetry, MAX_TELEMETRY_STEPS, type RankTelemetryReport } from './telemetryExchange.ts';
 
 /**
  * The number of traces, and of lanes, that are stored for the flight recorder. This is enough for
@@ -85,7 +85,7 @@ export class StepTelemetry {
     const lane = stepLaneOf({ ...measured, traces });
     this.#lanes = [...this.#lanes, lane].slice(-KEPT);
     this.#traces = [...this.#traces, ...recorded].slice(-KEPT);
-    this.#newLanes = [...this.#newLanes, lane].slice(-MAX_EXCHANGED_STEPS);
+    this.#newLanes = [...this.#newLanes, lane].slice(-MAX_TELEMETRY_STEPS);
     this.#waits.push(exposedWaitMs(lane, ms));
     for (const { algorithm, hops } of recorded) if (algorithm === 'ring') this.#count(hops);
     return [...recorded.map((trace) => ({ type: 'trace' as const, ...trace })), { type: 'segments', lane }];

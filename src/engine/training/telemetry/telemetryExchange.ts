@@ -22,7 +22,7 @@ const FIELDS = [
 type Fields = Record<(typeof FIELDS)[number], number>;
 
 /** The largest number of steps whose times a rank sends. If there are more, the latest are sent. */
-export const MAX_EXCHANGED_STEPS = 16;
+export const MAX_TELEMETRY_STEPS = 16;
 /**
  * The largest number of time segments of steps that a rank sends, unless one step alone has more.
  * It is enough for 16 steps in a pipeline of four stages.
@@ -70,7 +70,7 @@ export async function exchangeTelemetry(
   own: OwnTelemetry,
   { steps, segments }: SentLanes,
 ): Promise<RankTelemetryReport[]> {
-  const count = Math.min(steps, MAX_EXCHANGED_STEPS, Math.max(1, Math.floor(EXCHANGED_SEGMENTS / segments)));
+  const count = Math.min(steps, MAX_TELEMETRY_STEPS, Math.max(1, Math.floor(EXCHANGED_SEGMENTS / segments)));
   const { isHidden, waitMs, right, chunks, span, lanes } = own;
   const mine = Float64Array.from([
     ...[hash.slice(0, HALF), hash.slice(HALF)].map((half) => parseInt(half, 16)),

@@ -7,12 +7,12 @@
  * computes this logarithm again, together with the row sums of dY * Y.
  */
 import * as tf from '@tensorflow/tfjs';
-import { runGpuProgram, spreadWorkgroups, type ComponentCount, type GpuProgram } from '../../program.ts';
+import { runGpuProgram, spreadWorkgroups, type BufferComponentCount, type GpuProgram } from '../../program.ts';
 import { hasKernel, type KernelArguments, type TrainingOp } from '../registry.ts';
 import { keysGradientCode, queriesGradientCode } from './backward.ts';
 import { attentionForwardCode, attentionStatisticsCode } from './forward.ts';
 import {
-  MAX_HEAD_DEPTH,
+  MAX_ATTENTION_HEAD_DEPTH,
   ATTENTION_TILE_THREADS,
   ATTENTION_TILE_ROWS,
   attentionTilesOf,
@@ -43,7 +43,7 @@ export function causalMask(context: number): tf.Tensor2D {
  */
 export function causalAttention(qkv: tf.Tensor3D, heads: number, mask: tf.Tensor): tf.Tensor3D {
   const depth = qkv.shape[2] / (3 * heads);
-  if (hasKernel('CausalAttention') && depth % 4 === 0 && depth <= MAX_HEAD_DEPTH) {
+  if (hasKernel('CausalAttention') && depth % 4 === 0 && depth <= MAX_ATTENTION_HEAD_DEPTH) {
     return tf.engine().runKernel('CausalAttention', { qkv }, { heads }) as tf.Tensor3D;
   }
   return tf.tidy(() => composed(qkv, heads, mask));
@@ -63,7 +63,7 @@ function composed(qkv: tf.Tensor3D, heads: number, mask: tf.Tensor): tf.Tensor3D
 interface Run extends Pick<GpuProgram, 'outputComponents'> {
   name: string;
   code: (tiles: AttentionTiles) => string;
-  inputs: Record<string, { tensor: tf.TensorInfo; components: ComponentCount }>;
+  inputs: Record<string, { tensor: tf.TensorInfo; components: BufferComponentCount }>;
   shape: readonly number[];
   /** Tensor that receives the result; by default a new tensor of `shape`. */
   output?: tf.TensorInfo;

@@ -19,7 +19,7 @@ export const ATTENTION_TILE_THREADS = SIDE * SIDE;
 /** Largest number of vec4 of a row that are in workgroup memory at the same time. */
 const MAX_CHUNK = 8;
 /** The largest number of channels of a head. */
-export const MAX_HEAD_DEPTH = 128;
+export const MAX_ATTENTION_HEAD_DEPTH = 128;
 
 export interface AttentionTiles {
   /** Number of chunks of a row. */

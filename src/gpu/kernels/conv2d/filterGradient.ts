@@ -11,7 +11,7 @@ import {
   FLAT_WORKGROUP_CODE,
   runGpuProgram,
   spreadWorkgroups,
-  type ComponentCount,
+  type BufferComponentCount,
   type GpuProgram,
 } from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';
@@ -47,8 +47,8 @@ export interface FilterGradientOperands {
 function codeOf(
   rows: number,
   columns: number,
-  x: ComponentCount,
-  dy: ComponentCount,
+  x: BufferComponentCount,
+  dy: BufferComponentCount,
   isMasked: boolean,
   hasBias: boolean,
 ): string {

@@ -9,7 +9,7 @@ import {
   FLAT_WORKGROUP_CODE,
   runGpuProgram,
   spreadWorkgroups,
-  type ComponentCount,
+  type BufferComponentCount,
   type GpuProgram,
 } from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';
@@ -46,8 +46,8 @@ export interface ConvolutionOperands {
  */
 function codeOf(
   columns: number,
-  x: ComponentCount,
-  weights: ComponentCount,
+  x: BufferComponentCount,
+  weights: BufferComponentCount,
   hasBias: boolean,
   activation: ConvolutionActivation,
 ): string {

@@ -1,7 +1,7 @@
 /** Shapes of a two-dimensional convolution, and the WGSL code that reads its patches. */
 import * as tf from '@tensorflow/tfjs';
 import { elementCountOf } from '../../../util/shape.ts';
-import type { ComponentCount, GpuProgram } from '../../program.ts';
+import type { BufferComponentCount, GpuProgram } from '../../program.ts';
 
 /** Attributes of the convolution ops of TensorFlow.js. Not every op has all of them. */
 export interface ConvolutionAttributes extends tf.NamedAttrMap {
@@ -103,7 +103,7 @@ export function convolutionTileColumnsFor(columns: number): number {
  *
  * @param components number of components of an element of `x`
  */
-export function imagePatchCode(components: ComponentCount): string {
+export function imagePatchCode(components: BufferComponentCount): string {
   return `
 /** Row of images in x; row and offset of the patch's first element in the image. */
 fn originOf(position: i32) -> vec3<i32> {
@@ -173,7 +173,7 @@ fn readPatch(origin: vec3<i32>, index: PatchIndex) -> vec4<f32> {
 export function channelReaderCode(
   name: string,
   input: string,
-  components: ComponentCount,
+  components: BufferComponentCount,
   mask: string | null = null,
 ): string {
   const zero = components === 4 ? 'vec4<f32>(0.0)' : '0.0';

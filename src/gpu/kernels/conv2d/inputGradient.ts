@@ -11,7 +11,7 @@ import {
   FLAT_WORKGROUP_CODE,
   runGpuProgram,
   spreadWorkgroups,
-  type ComponentCount,
+  type BufferComponentCount,
   type GpuProgram,
 } from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';
@@ -40,7 +40,7 @@ export interface InputGradientOperands {
  * neither dy nor the filter is transposed. Rows and columns of a thread lie apart, so that threads
  * of a warp read consecutive vec4.
  */
-function codeOf(columns: number, components: ComponentCount, isMasked: boolean): string {
+function codeOf(columns: number, components: BufferComponentCount, isMasked: boolean): string {
   const threadColumns = columns / 4;
   const threads = THREAD_ROWS * threadColumns;
   const perThread = [0, 1, 2, 3];

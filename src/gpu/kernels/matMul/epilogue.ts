@@ -1,6 +1,6 @@
 /** Operations on the elements of a matrix product before they are stored. */
 import type { TensorInfo } from '@tensorflow/tfjs';
-import type { ComponentCount, GpuProgram } from '../../program.ts';
+import type { BufferComponentCount, GpuProgram } from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';
 
 /**
@@ -37,7 +37,7 @@ export interface MatMulEpilogue {
 /** WGSL for an epilogue, with the inputs and uniforms that it needs. */
 export interface MatMulEpilogueCode {
   key: string;
-  inputs: Record<string, ComponentCount>;
+  inputs: Record<string, BufferComponentCount>;
   tensors: TensorInfo[];
   uniforms: NonNullable<GpuProgram['uniforms']>;
   /** Defines `finish(value, row, column)` for 4 elements of a row. */
@@ -45,7 +45,7 @@ export interface MatMulEpilogueCode {
 }
 
 /** WGSL expression for 4 elements of `name` from index `at` on. */
-export function fourElementsCode(name: string, at: string, components: ComponentCount): string {
+export function fourElementsCode(name: string, at: string, components: BufferComponentCount): string {
   if (components === 4) return `${name}[(${at}) / 4]`;
   return `vec4<f32>(${[0, 1, 2, 3].map((i) => `${name}[${at} + ${i}]`).join(', ')})`;
 }
@@ -56,7 +56,7 @@ export function multipliedElementsCode(
   name: string,
   at: string,
   isGate: boolean,
-  components: ComponentCount,
+  components: BufferComponentCount,
 ): string {
   const factor = fourElementsCode(name, at, components);
   return isGate ? `select(vec4<f32>(), ${value}, ${factor} > vec4<f32>())` : `${value} * ${factor}`;

@@ -9,7 +9,7 @@ import {
   FLAT_WORKGROUP_CODE,
   runGpuProgram,
   spreadWorkgroups,
-  type ComponentCount,
+  type BufferComponentCount,
   type GpuProgram,
 } from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';
@@ -116,8 +116,8 @@ function int32(values: Record<string, number>): NonNullable<GpuProgram['uniforms
 
 interface Loader {
   key: string;
-  components: ComponentCount;
-  inputs: Record<string, ComponentCount>;
+  components: BufferComponentCount;
+  inputs: Record<string, BufferComponentCount>;
   tensors: TensorInfo[];
   uniforms: NonNullable<GpuProgram['uniforms']>;
   /**

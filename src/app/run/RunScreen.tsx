@@ -61,7 +61,7 @@ import { RankMark } from '../components/RankMark.tsx';
  */
 const WATCHED = globalThis.peergradReport === undefined;
 
-export function Run({ view, run }: { view: TabView; run: RunView }) {
+export function RunScreen({ view, run }: { view: TabView; run: RunView }) {
   const { run: labels } = uiMessages.value;
   const { trace, worldSize } = run;
   const stage = useMemo(() => (trace === null ? null : { trace, n: worldSize }), [trace, worldSize]);

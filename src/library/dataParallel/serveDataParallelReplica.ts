@@ -29,7 +29,7 @@ export interface ReplicaDevice {
  * @param openDevice opens a device and makes it the backend of TensorFlow.js. It is called when the
  *   replica is started.
  */
-export function serveReplica(end: ReplicaPort, openDevice: () => Promise<ReplicaDevice>): void {
+export function serveDataParallelReplica(end: ReplicaPort, openDevice: () => Promise<ReplicaDevice>): void {
   let replica: Promise<Replica> | null = null;
   const answer = async (call: Exclude<ReplicaCall, { type: 'close' }>): Promise<ReplicaResult> => {
     if (call.type === 'start') {

@@ -4,13 +4,13 @@
  */
 import type { Clock } from '../../util/clock.ts';
 import { withinDeadline } from '../../util/deadline.ts';
-import { deferred, type Deferred } from '../../util/deferred.ts';
+import { createDeferred, type Deferred } from '../../util/deferred.ts';
 import { DeviceError, PeergradError, TimeoutError, UsageError } from '../../util/errors.ts';
 import type { FromReplica, ReplicaCall, ReplicaPort, ReplicaResult, ToReplica } from './messages.ts';
 
 const ERRORS: Record<string, typeof PeergradError> = { DeviceError, UsageError };
 
-export class ReplicaClient {
+export class DataParallelReplicaClient {
   readonly #end: ReplicaPort;
   readonly #replica: number;
   readonly #clock: Clock;
@@ -43,7 +43,7 @@ export class ReplicaClient {
     if (this.#failure) return Promise.reject(this.#failure);
     this.#calls += 1;
     const message: ToReplica = { id: this.#calls, ...call };
-    const answer = deferred<ReplicaResult>();
+    const answer = createDeferred<ReplicaResult>();
     this.#waiting.set(message.id, answer);
     this.#end.postMessage(message, transfer);
     return withinDeadline(

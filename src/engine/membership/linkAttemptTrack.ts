@@ -32,7 +32,7 @@ export interface LinkAttempt {
   isCancelled: boolean;
 }
 
-export class AttemptTrack {
+export class LinkAttemptTrack {
   /** `direct`: WebRTC or a port. `server`: through the signaling server. */
   readonly kind: 'direct' | 'server';
   /** Why the latest attempt has failed. */
@@ -40,7 +40,7 @@ export class AttemptTrack {
   #latest: LinkAttempt | null = null;
   #lastId = -1;
 
-  constructor(kind: AttemptTrack['kind']) {
+  constructor(kind: LinkAttemptTrack['kind']) {
     this.kind = kind;
   }
 
