@@ -99,19 +99,23 @@ test.each([
 
 test('a rank that has missed a step applies this step if other ranks have applied it', async () => {
   let late = 0;
-  for (const rank of [0, 1, 2]) {
-    // Ranks agree on the step in these frames.
-    for (let frame = 16; frame < 32; frame++) {
-      const members = await counters(3, { stages: 3 });
-      await runGeneration(members, { end: { rank, step: 1, frame } });
-      const survivors = members.filter((_member, i) => i !== rank);
-      const [a, b] = survivors.map(({ run }) => run.steps);
-      if (a !== b) late += 1;
-      const { entered, results } = await runGeneration(survivors);
-      for (const one of entered) expect(one!.step).toBe(Math.max(a!, b!));
-      expectEqualHashes(results);
-      expectCountedOnce(survivors);
-      dispose(members);
+  // Whether a survivor misses the step depends on the order in which the event loop delivers the
+  // last frames. That is so at one to three frames of nearly every round.
+  for (let round = 0; late === 0 && round < 5; round++) {
+    for (const rank of [0, 1, 2]) {
+      // Ranks agree on the step in these frames.
+      for (let frame = 16; frame < 32; frame++) {
+        const members = await counters(3, { stages: 3 });
+        await runGeneration(members, { end: { rank, step: 1, frame } });
+        const survivors = members.filter((_member, i) => i !== rank);
+        const [a, b] = survivors.map(({ run }) => run.steps);
+        if (a !== b) late += 1;
+        const { entered, results } = await runGeneration(survivors);
+        for (const one of entered) expect(one!.step).toBe(Math.max(a!, b!));
+        expectEqualHashes(results);
+        expectCountedOnce(survivors);
+        dispose(members);
+      }
     }
   }
   expect(late).toBeGreaterThan(0);
