@@ -22,7 +22,7 @@ import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { MAX_FILE_NAME_LENGTH, MAX_SHARED_BYTES, MAX_SHARED_FILES } from '../src/spec/fileManifest.ts';
 import { TAB_MEMORY_BYTES } from '../src/spec/pipeline.ts';
 import {
-  DATA_CHANNEL_FRAME_WINDOW,
+  DATA_CHANNEL_WINDOW,
   maxWaitingFrames,
   SERVER_LINK_WINDOW,
   type FrameWindowSize,
@@ -59,7 +59,7 @@ test.each([
   ['bytes queued in a link before `send` waits', mib(HIGH_WATER_BYTES)],
   [
     'frames of a link on their way, or waiting for an earlier one of another connection, each with 2 KiB more; acknowledged each',
-    windowOf(DATA_CHANNEL_FRAME_WINDOW),
+    windowOf(DATA_CHANNEL_WINDOW),
   ],
   ['the same, for a link through the server', windowOf(SERVER_LINK_WINDOW)],
   ['frames of a member kept for a later generation', kib(MAX_EARLY_BYTES)],

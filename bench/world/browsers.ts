@@ -12,7 +12,6 @@ const COMMAND_MS = 10 * 60_000;
  */
 const FLAGS = ['--enable-webgpu-developer-features'];
 
-/** A page in a browser of its own. */
 export interface BenchPage {
   /** Name and version. */
   readonly browser: string;
@@ -38,6 +37,7 @@ export const BROWSER_OPTIONS = [
     .default('auto'),
 ];
 
+/** Opens the page at `url` in a browser of its own. */
 export async function openBenchPage(
   url: string,
   { browser: executable, gpu }: BrowserChoice,

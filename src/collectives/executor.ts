@@ -36,8 +36,8 @@ import { Work } from './work.ts';
 
 /**
  * While this many launched ops have not ended, further ops wait in a queue on this rank. Ops with
- * reserved numbers do not wait. This number and EAGER_BYTES limit the bytes that a rank sends
- * before the receiver has called the ops.
+ * reserved numbers do not wait. This number and MAX_BYTES_BEFORE_READY limit the bytes that a rank
+ * sends before the receiver has called the ops.
  */
 const MAX_OPS_IN_FLIGHT = 64;
 /**

@@ -33,7 +33,7 @@ export interface SimulationSchedule {
 
 /** Kinds of moves. */
 export const SIMULATED_SEND = 0;
-const COPY = 1;
+const SIMULATED_COPY = 1;
 export const SIMULATED_COMBINE = 2;
 
 /** The items of list i have the indices `first[i]` .. `first[i+1]`-1. */
@@ -77,7 +77,7 @@ export function collectiveSimulationScheduleOf(planner: CollectivePlanner, n: nu
       fields.step.push(move.step);
       fields.start.push(move.start);
       fields.end.push(move.end);
-      fields.kind.push(kind === 'send' ? SIMULATED_SEND : how === 'copy' ? COPY : SIMULATED_COMBINE);
+      fields.kind.push(kind === 'send' ? SIMULATED_SEND : how === 'copy' ? SIMULATED_COPY : SIMULATED_COMBINE);
       if (kind === 'receive') {
         lane.push(-1);
         const list = receives.get(peer * n + rank);

@@ -11,7 +11,7 @@ import { createDeferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
 import { BaseLink } from './linkEnd.ts';
 import type { FrameChannel } from './frameChannel.ts';
-import { DATA_CHANNEL_FRAME_WINDOW, FrameReceiveOrder, FrameSendWindow, type FrameWindowSize } from './frameOrder.ts';
+import { DATA_CHANNEL_WINDOW, FrameReceiveOrder, FrameSendWindow, type FrameWindowSize } from './frameOrder.ts';
 import { UNKNOWN_LINK_DESCRIPTION, type Link, type LinkDescription, type RouteDescription } from './link.ts';
 import { TailLossProbes } from './tailLossProbes.ts';
 
@@ -38,13 +38,13 @@ const ACKNOWLEDGEMENT_BYTES = 1;
 /** The connections of a link. They may live on another thread. */
 export interface WebRtcConnections {
   /**
-   * Called once: when the first connection has ended or failed, or when a further connection ends
+   * Called once: when the first connection has ended or failed, or when an extra connection ends
    * after it was open.
    */
   onclose: ((error: Error | null) => void) | null;
   /** See {@link Link.onstall}. */
   onstall?: ((isStalled: boolean) => void) | null;
-  /** Called with the channel of each further connection before that channel is open. */
+  /** Called with the channel of each extra connection before that channel is open. */
   onchannel: ((channel: RTCDataChannel) => void) | null;
   /** See {@link Link.answers}. */
   answers?(ms: number): Promise<boolean>;
@@ -70,10 +70,10 @@ class ChannelLink extends BaseLink {
   /** Why the connection has ended. Its channels' close events do not have the reason. */
   #failure: Error | null = null;
 
-  /** @param further channels of the further connections that exist already. */
+  /** @param extra channels of the extra connections that exist already. */
   constructor(
     channel: FrameChannel,
-    further: readonly RTCDataChannel[],
+    extra: readonly RTCDataChannel[],
     connection: WebRtcConnections,
     window: FrameWindowSize,
   ) {
@@ -83,7 +83,7 @@ class ChannelLink extends BaseLink {
     this.#connection = connection;
     this.#listen(channel);
     this.#add(channel);
-    for (const one of further) this.#await(one);
+    for (const one of extra) this.#await(one);
     connection.onchannel = (one) => this.#await(one);
     connection.onstall = (isStalled) => this.onstall?.(isStalled);
     connection.onclose = (error) => {
@@ -139,7 +139,7 @@ class ChannelLink extends BaseLink {
     return { ...description, connections: isServedRoute(description.route) ? 0 : this.#channels.length };
   }
 
-  /** Sends over a further channel once it is open. Frames may arrive over it before that. */
+  /** Sends over an extra channel once it is open. Frames may arrive over it before that. */
   #await(channel: FrameChannel): void {
     this.#listen(channel);
     if (channel.readyState === 'open') this.#add(channel);
@@ -230,15 +230,15 @@ class ChannelLink extends BaseLink {
 export function openChannelLink(
   channel: FrameChannel,
   connection: WebRtcConnections,
-  window = DATA_CHANNEL_FRAME_WINDOW,
+  window = DATA_CHANNEL_WINDOW,
 ): Promise<Link> {
   const opened = createDeferred<Link>();
-  const further: RTCDataChannel[] = [];
-  connection.onchannel = (one) => further.push(one);
+  const extra: RTCDataChannel[] = [];
+  connection.onchannel = (one) => extra.push(one);
   connection.onclose = (error) => {
     const why = error ? `The connection failed: ${error.message}` : 'The connection closed while it was opening.';
     opened.reject(new PeerGoneError(why));
   };
-  channel.onopen = () => opened.resolve(new ChannelLink(channel, further, connection, window));
+  channel.onopen = () => opened.resolve(new ChannelLink(channel, extra, connection, window));
   return opened.promise;
 }

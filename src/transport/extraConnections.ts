@@ -1,10 +1,10 @@
 /**
- * Further connections of a link. Over a distance, congestion control limits a connection to a
+ * Extra connections of a link. Over a distance, congestion control limits a connection to a
  * fraction of the line's rate: after each lost packet its rate is halved, and grows by one packet
  * per round trip. Four connections together recover four times faster.
  *
  * The end that opened the first connection measures the round-trip time over it and opens the
- * further ones. Their signals are sent over the first connection.
+ * extra ones. Their signals are sent over the first connection.
  */
 import * as v from 'valibot';
 import { PeerSignal } from '../protocol/linkSignal.ts';
@@ -24,7 +24,7 @@ const PINGS = 8;
  */
 const NEAR_MS = 10;
 
-/** Number of a further connection. */
+/** Number of an extra connection. */
 const number = v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(MAX_CONNECTIONS - 1));
 
 const Message = v.variant('type', [
@@ -36,7 +36,7 @@ const Message = v.variant('type', [
 ]);
 type Message = v.InferOutput<typeof Message>;
 
-interface Further {
+interface ExtraConnection {
   signal(signal: PeerSignal): void;
   close(): void;
 }
@@ -58,13 +58,13 @@ interface FurtherOptions {
    * Opens a connection, with the function that sends its signals to the other end. Returns `null`
    * if the page has enough of them, and throws if the browser allows no more.
    */
-  open: (onsignal: (signal: PeerSignal) => void) => Further | null;
+  open: (onsignal: (signal: PeerSignal) => void) => ExtraConnection | null;
 }
 
 export class ExtraConnections {
   readonly #options: FurtherOptions;
-  /** Further connections by number. `null`: the connection could not be opened. */
-  readonly #opened = new Map<number, Further | null>();
+  /** Extra connections by number. `null`: the connection could not be opened. */
+  readonly #opened = new Map<number, ExtraConnection | null>();
   #pingsLeft = PINGS;
   #pingedAt = 0;
   #shortestMs = Infinity;
@@ -107,7 +107,7 @@ export class ExtraConnections {
 
   close(): void {
     this.#isClosed = true;
-    for (const further of this.#opened.values()) further?.close();
+    for (const extra of this.#opened.values()) extra?.close();
     this.#opened.clear();
   }
 
@@ -152,7 +152,7 @@ export class ExtraConnections {
 
   /** Opens a connection. If that fails, the link continues without it. */
   #open(connection: number): void {
-    let opened: Further | null = null;
+    let opened: ExtraConnection | null = null;
     try {
       opened = this.#options.open((signal) => this.#send({ type: 'signal', connection, signal }));
     } catch {

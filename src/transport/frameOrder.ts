@@ -16,7 +16,7 @@ export interface FrameWindowSize {
 }
 
 /** For links over data channels. A line of 1 Gbit/s carries the window in one second. */
-export const DATA_CHANNEL_FRAME_WINDOW: FrameWindowSize = { bytes: 128 * MIB, block: 4 * MIB };
+export const DATA_CHANNEL_WINDOW: FrameWindowSize = { bytes: 128 * MIB, block: 4 * MIB };
 /**
  * For links through the server, which has to hold the window if a receiver is slow. With a round
  * trip of 20 ms between the ends, 50 windows cross the link in a second.

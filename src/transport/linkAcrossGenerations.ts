@@ -27,7 +27,7 @@ export class LinkAcrossGenerations {
   #closed: { error: Error | null } | null = null;
   #isStalled = false;
 
-  /** @param link an open link to one member; the SharedLink takes ownership. */
+  /** @param link an open link to one member; this object takes ownership. */
   constructor(link: Link) {
     this.#link = link;
     link.onframe = (frame) => this.#receive(frame);

@@ -3,7 +3,7 @@
  * main thread only, like RTCPeerConnection.
  *
  * simple-peer opens a channel of its own, by which it detects that the two ends are connected, or
- * that the other end is gone. The signals of further connections use this channel. Frames use a
+ * that the other end is gone. The signals of extra connections use this channel. Frames use a
  * second channel, which may move to a worker.
  */
 import type Peer from 'simple-peer';
@@ -24,20 +24,20 @@ import { UNKNOWN_LINK_DESCRIPTION, type Link, type RouteDescription } from './li
  */
 const FRAMES_STREAM = 2;
 /**
- * Largest number of further connections of all links of the page. Chromium allows 500 connections;
+ * Largest number of extra connections of all links of the page. Chromium allows 500 connections;
  * a closed connection counts until its memory is collected. In a world of 256 ranks, a rank may
  * need 255 links, so over a hundred connections remain for repeated attempts. Links to ring
- * neighbours are opened first, so they get further connections first.
+ * neighbours are opened first, so they get extra connections first.
  */
-const MAX_FURTHER = 128;
+const MAX_EXTRA = 128;
 /**
  * Milliseconds from the moment at which ICE notices that answers are missing, 5-8 s after the last
  * answer, to the report of a stall. A connection whose packets were only late recovers within this
  * time.
  */
 const STALL_MS = 500;
-/** Number of further connections that the page has now. */
-let furtherNow = 0;
+/** Number of extra connections that the page has now. */
+let extraNow = 0;
 
 export interface PeerConnectOptions {
   /** Exactly one side is the initiator; by convention the one with the lower member id. */
@@ -79,7 +79,7 @@ export interface PeerConnection extends WebRtcConnections {
 }
 
 /**
- * Starts to connect. If the peer is far away, further connections follow.
+ * Starts to connect. If the peer is far away, extra connections follow.
  *
  * @throws if the browser does not support connections.
  */
@@ -91,7 +91,7 @@ export function openPeerConnection(options: PeerConnectOptions): PeerConnection 
     connection.onstall?.(stalled > 0);
   };
   const { peer, connection } = openOne(options, onstall);
-  const further = new ExtraConnections({
+  const extra = new ExtraConnections({
     initiator,
     connections,
     now: () => systemClock.now(),
@@ -100,11 +100,11 @@ export function openPeerConnection(options: PeerConnectOptions): PeerConnection 
       if (peer.connected) peer.send(text);
     },
     open: (onfurthersignal) => {
-      if (furtherNow >= MAX_FURTHER) return null;
+      if (extraNow >= MAX_EXTRA) return null;
       const opened = openOne({ ...options, onsignal: onfurthersignal }, onstall);
-      furtherNow += 1;
+      extraNow += 1;
       opened.connection.onclose = (error) => {
-        furtherNow -= 1;
+        extraNow -= 1;
         // Frames may have been sent over this connection, so the link ends. If a connection fails
         // before its channel can be open, the link continues without that connection.
         if (opened.wasConnected()) peer.destroy(error ?? undefined);
@@ -113,15 +113,15 @@ export function openPeerConnection(options: PeerConnectOptions): PeerConnection 
       return opened.connection;
     },
   });
-  peer.on('connect', () => further.start());
+  peer.on('connect', () => extra.start());
   peer.on('data', (data: unknown) => {
     try {
-      further.receive(String(data));
+      extra.receive(String(data));
     } catch (error) {
       peer.destroy(asError(error));
     }
   });
-  peer.on('close', () => further.close());
+  peer.on('close', () => extra.close());
   return connection;
 }
 

@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs';
+import type * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
 import { MODEL_NAMES, MODELS, type PeerName } from '../../bench/peers/args.ts';
 import { compare, section, type PeersRow } from '../../bench/peers/benchmark.ts';
@@ -61,7 +61,6 @@ async function sumOf(pass: unknown): Promise<number> {
 }
 
 test('the mlp in jax-js has the loss of the model of this project', async () => {
-  await tf.setBackend('cpu');
   const { task, indicesOf, problem } = await loadTask('mlp');
   const { batch } = MODELS.mlp;
   const own = (await task.withBatch(indicesOf(1), sumOf, { step: 0, epoch: 0 }, batch)) / batch;

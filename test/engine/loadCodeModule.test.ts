@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import { loadCodeModule, CodeLoadError } from '../../src/engine/loadCodeModule.ts';
 
-test('loadCode resolves with what it loads', async () => {
+test('loadCodeModule resolves with what it loads', async () => {
   expect(await loadCodeModule(() => Promise.resolve('module'))).toBe('module');
 });
 
-test('loadCode rejects with the cause and with what to do', async () => {
+test('loadCodeModule rejects with the cause and with what to do', async () => {
   const loading = loadCodeModule(() => Promise.reject(new TypeError('Failed to fetch')));
   await expect(loading).rejects.toThrow(CodeLoadError);
   await expect(loading).rejects.toThrow(/could not be loaded \(Failed to fetch\).*Reload the page\.$/);

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { parseNumberWithUnit, NumberReader, isNumberWithoutUnit, parseNumberField } from '../../src/formats/numbers.ts';
 import { isMissingValueMarker } from '../../src/formats/missing.ts';
 
-describe('isUnitlessNumber and parseNumberField', () => {
+describe('isNumberWithoutUnit and parseNumberField', () => {
   test.each<[field: string, point: number | null, comma: number | null]>([
     ['5', 5, 5],
     [' -5 ', -5, -5],

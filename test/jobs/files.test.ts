@@ -1,5 +1,5 @@
 /** Tests of jobs whose data is in files that the user picked or in files on a server. */
-import * as tf from '@tensorflow/tfjs';
+import type * as tf from '@tensorflow/tfjs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
@@ -171,7 +171,6 @@ test('previewFiles reports, before the run, that custom layers do not fit the fi
 });
 
 test('a task that predicts amounts has a squared error as its loss, and metrics in the unit of the amounts', async () => {
-  await tf.setBackend('cpu');
   const job = parseJob({ job: 'table', data: { kind: 'files' }, hidden: 4 });
   const data = await loadData(job, { files: [new File([houses], 'houses.csv')], baseUrl });
   const task = await createJobTask(job, data, 1);

@@ -1,6 +1,6 @@
 /** `openDevice` keeps tensors that a device has. */
 import * as tf from '@tensorflow/tfjs';
-import { afterAll, afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { openDevice } from '../../src/index.ts';
 import '@tensorflow/tfjs-backend-wasm';
 import { prepareDevice } from '../../src/library/device.ts';
@@ -37,7 +37,6 @@ afterEach(() => {
   vi.unstubAllGlobals();
   if (tf.findBackend('webgpu')) tf.removeBackend('webgpu');
 });
-afterAll(() => tf.setBackend('cpu'));
 
 test('a second call of openDevice returns the open device', async () => {
   const first = await openDevice();

@@ -156,11 +156,10 @@ export class ElasticWorld extends SignalingWorld {
   }
 }
 
-/** Creates a world before each test of a file, on the backend cpu, and stops it after the test. */
+/** Creates a world before each test of a file, and stops it after the test. */
 export function inEachTest(begin: (world: ElasticWorld) => void): void {
   let world: ElasticWorld;
-  beforeEach(async () => {
-    await tf.setBackend('cpu');
+  beforeEach(() => {
     vi.stubGlobal('addEventListener', () => {});
     vi.stubGlobal('removeEventListener', () => {});
     world = new ElasticWorld();

@@ -26,7 +26,7 @@ function frameOf(bytes: number): ArrayBuffer {
   return createFrame(emptyFrameHeader(FrameKind.DATA, 1), bytes - 32);
 }
 
-/** Returns a channel of a further connection, before it is open. */
+/** Returns a channel of an extra connection, before it is open. */
 function addChannel(connection: WebRtcConnections): FakeChannel {
   const channel = new FakeChannel();
   connection.onchannel?.(channel.asChannel);
@@ -48,9 +48,9 @@ async function openLink(count: number) {
   const opening = openChannelLink(first.asChannel, connection);
   first.open();
   const link = await opening;
-  const further = Array.from({ length: count - 1 }, () => addChannel(connection));
-  for (const channel of further) channel.open();
-  return { link, connection, closeConnection, channels: [first, ...further] };
+  const extra = Array.from({ length: count - 1 }, () => addChannel(connection));
+  for (const channel of extra) channel.open();
+  return { link, connection, closeConnection, channels: [first, ...extra] };
 }
 
 /** Sends this number of frames of 64 KiB. Sends of a full link remain pending. */
@@ -142,18 +142,18 @@ describe('a link over several channels', () => {
     expect(framesOver(channels)).toEqual([4, 4, 7, 4]);
   });
 
-  test('does not send over a further channel that is not open yet, but receives over it', async () => {
+  test('does not send over an extra channel that is not open yet, but receives over it', async () => {
     const { link, connection, channels } = await openLink(1);
-    const further = addChannel(connection);
+    const extra = addChannel(connection);
     const received: number[] = [];
     link.onframe = ({ byteLength }) => received.push(byteLength);
     for (let i = 0; i < 3; i++) await link.send(frameOf(KIB));
-    further.onmessage?.({ data: frameOf(KIB) });
-    expect(framesOver([...channels, further])).toEqual([3, 0]);
+    extra.onmessage?.({ data: frameOf(KIB) });
+    expect(framesOver([...channels, extra])).toEqual([3, 0]);
     expect(received).toEqual([KIB]);
   });
 
-  test('ends when a further channel closes', async () => {
+  test('ends when an extra channel closes', async () => {
     const { link, closeConnection, channels } = await openLink(3);
     const closes = closesOf(link);
     channels[2]!.onclose?.();
@@ -162,7 +162,7 @@ describe('a link over several channels', () => {
     expect(closeConnection).toHaveBeenCalledOnce();
   });
 
-  test('continues if a further channel that was never open closes', async () => {
+  test('continues if an extra channel that was never open closes', async () => {
     const { link, connection } = await openLink(2);
     const closes = closesOf(link);
     addChannel(connection).onclose?.();
@@ -170,7 +170,7 @@ describe('a link over several channels', () => {
     expect(closes).toEqual([]);
   });
 
-  test('closes a further channel that opens after the end of the link', async () => {
+  test('closes an extra channel that opens after the end of the link', async () => {
     const { link, connection } = await openLink(1);
     const late = addChannel(connection);
     link.close();
@@ -210,10 +210,10 @@ describe('a link over several channels', () => {
     const { link, connection, channels } = await openLink(1);
     fill(link, 20);
     expect(framesOver(channels)).toEqual([16]);
-    const further = addChannel(connection);
-    expect(further.sent).toEqual([]);
-    further.open();
-    expect(framesOver([...channels, further])).toEqual([16, 4]);
+    const extra = addChannel(connection);
+    expect(extra.sent).toEqual([]);
+    extra.open();
+    expect(framesOver([...channels, extra])).toEqual([16, 4]);
   });
 
   describe('whose channel is late', () => {

@@ -62,7 +62,7 @@ async function opened({
   return { ends, counts, signals };
 }
 
-describe('further connections', () => {
+describe('extra connections', () => {
   test('are three if all round trips take at least ten milliseconds', async () => {
     const { ends, counts, signals } = await opened({ pongsMs: () => 20 });
     expect(counts).toEqual([3, 3]);

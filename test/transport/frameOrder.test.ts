@@ -11,7 +11,7 @@ import {
   writeFrameNumber,
 } from '../../src/protocol/frame.ts';
 import {
-  DATA_CHANNEL_FRAME_WINDOW,
+  DATA_CHANNEL_WINDOW,
   FrameReceiveOrder,
   FrameSendWindow,
   maxWaitingFrames,
@@ -31,7 +31,7 @@ describe('the order of frames of several connections', () => {
       fc.property(fc.array(fc.nat(3), { maxLength: 200 }), fc.infiniteStream(fc.nat(3)), (sentOver, arrivals) => {
         const channels: number[][] = [[], [], [], []];
         for (const [number, channel] of sentOver.entries()) channels[channel]!.push(number);
-        const order = new FrameReceiveOrder(DATA_CHANNEL_FRAME_WINDOW);
+        const order = new FrameReceiveOrder(DATA_CHANNEL_WINDOW);
         const ordered: number[] = [];
         while (channels.some((channel) => channel.length > 0)) {
           const next = channels[arrivals.next().value!]!.shift();
@@ -43,7 +43,7 @@ describe('the order of frames of several connections', () => {
   });
 
   test('continues at 0 after the last number', () => {
-    const order = new FrameReceiveOrder(DATA_CHANNEL_FRAME_WINDOW);
+    const order = new FrameReceiveOrder(DATA_CHANNEL_WINDOW);
     const count = FRAME_NUMBER_LIMIT + 3;
     const ordered: number[][] = [];
     for (let number = 0; number < count; number += 2) {
@@ -57,18 +57,18 @@ describe('the order of frames of several connections', () => {
   });
 
   test('fails if a number is repeated or too far ahead', () => {
-    const order = new FrameReceiveOrder(DATA_CHANNEL_FRAME_WINDOW);
+    const order = new FrameReceiveOrder(DATA_CHANNEL_WINDOW);
     order.add(frame(0));
     expect(() => order.add(frame(0))).toThrow(ProtocolError);
     order.add(frame(2));
     expect(() => order.add(frame(2))).toThrow(/Frame 2 .* next one is 1/);
-    expect(() => order.add(frame(maxWaitingFrames(DATA_CHANNEL_FRAME_WINDOW) + 2))).toThrow(ProtocolError);
+    expect(() => order.add(frame(maxWaitingFrames(DATA_CHANNEL_WINDOW) + 2))).toThrow(ProtocolError);
   });
 });
 
 describe('the window of a sender', () => {
   test.each([
-    ['data channels', DATA_CHANNEL_FRAME_WINDOW],
+    ['data channels', DATA_CHANNEL_WINDOW],
     ['links through the server', SERVER_LINK_WINDOW],
   ])('admits fewer frames than there are numbers, over %s', (_name, size) => {
     const window = new FrameSendWindow(size);

@@ -76,22 +76,22 @@ async function openTwo() {
   connection.onclose = (error) => closes.push(error?.message);
   FakeConnection.all[0]!.connect();
   await vi.waitUntil(() => FakeConnection.all.length === 2);
-  return { connection, further: FakeConnection.all[1]!, closes };
+  return { connection, extra: FakeConnection.all[1]!, closes };
 }
 
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-test('a link ends with the error of a further connection that fails after it was connected', async () => {
-  const { further, closes } = await openTwo();
-  further.connect();
-  further.set('failed');
+test('a link ends with the error of an extra connection that fails after it was connected', async () => {
+  const { extra, closes } = await openTwo();
+  extra.connect();
+  extra.set('failed');
   await settled();
   expect(closes).toEqual(['Connection failed.']);
 });
 
-test('a link continues if a further connection cannot be opened', async () => {
-  const { connection, further, closes } = await openTwo();
-  further.set('failed');
+test('a link continues if an extra connection cannot be opened', async () => {
+  const { connection, extra, closes } = await openTwo();
+  extra.set('failed');
   await settled();
   expect(closes).toEqual([]);
   connection.close();
@@ -99,17 +99,17 @@ test('a link continues if a further connection cannot be opened', async () => {
   expect(closes).toEqual([undefined]);
 });
 
-test('a link continues if the other page refuses a further connection', async () => {
-  const { further, closes } = await openTwo();
-  const closed = vi.spyOn(further, 'close');
+test('a link continues if the other page refuses an extra connection', async () => {
+  const { extra, closes } = await openTwo();
+  const closed = vi.spyOn(extra, 'close');
   FakeConnection.all[0]!.receive(JSON.stringify({ type: 'refused', connection: 1 }));
   await settled();
   expect([closed.mock.calls.length, closes]).toEqual([1, []]);
 });
 
 test('a link reports that a connection has been disconnected for half a second, and that all connections work again', async () => {
-  const { connection, further } = await openTwo();
-  further.connect();
+  const { connection, extra } = await openTwo();
+  extra.connect();
   const first = FakeConnection.all[0]!;
   const stalls: boolean[] = [];
   connection.onstall = (isStalled) => stalls.push(isStalled);
@@ -120,9 +120,9 @@ test('a link reports that a connection has been disconnected for half a second, 
     first.setIce('connected');
     vi.advanceTimersByTime(1_000);
     const early = stalls.length;
-    for (const one of [first, further]) one.setIce('disconnected');
+    for (const one of [first, extra]) one.setIce('disconnected');
     vi.advanceTimersByTime(500);
-    for (const one of [first, further]) one.setIce('completed');
+    for (const one of [first, extra]) one.setIce('completed');
     expect([early, stalls]).toEqual([0, [true, true, true, false]]);
     first.setIce('disconnected');
     connection.close();
@@ -134,7 +134,7 @@ test('a link reports that a connection has been disconnected for half a second, 
   }
 });
 
-test('all links of a page share 128 further connections, which Chromium allows beside 255 links', async () => {
+test('all links of a page share 128 extra connections, which Chromium allows beside 255 links', async () => {
   const connect = async (links: number) => {
     const before = FakeConnection.all.length;
     const made = Array.from({ length: links }, () =>
@@ -146,7 +146,7 @@ test('all links of a page share 128 further connections, which Chromium allows b
   };
   const { made, count } = await connect(255);
   expect(count).toBe(255 + 128);
-  // A link without further connections frees none.
+  // A link without extra connections frees none.
   made.at(-1)!.close();
   await settled();
   expect((await connect(1)).count).toBe(1);

@@ -153,7 +153,7 @@ test.each([
   expect(isWorkingOrAwaitsWork('A', (member) => pulses[member])).toBe(isBehind);
 });
 
-test('pulsesOfAwaited returns the pulses of all ranks that a rank waits for', () => {
+test('pulsesOfWaitChain returns the pulses of all ranks that a rank waits for', () => {
   const pulses: Partial<Record<string, Pulse>> = { A: awaiting('B'), B: awaiting('A', 'C'), C: WORKS, D: WORKS };
   expect([...pulsesOfWaitChain(['A'], (member) => pulses[member]).keys()]).toEqual(['A', 'B', 'C']);
 });

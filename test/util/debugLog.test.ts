@@ -1,5 +1,4 @@
 /** The debug log: its scopes, its lines, and how a worker receives the patterns of its page. */
-import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { startEngine } from '../../src/engine/page.ts';
 import { nextMembership, describeMembershipStep, INITIAL_MEMBERSHIP } from '../../src/engine/membership/membership.ts';
@@ -97,7 +96,6 @@ describe('the lines', () => {
 });
 
 test('a tab that leaves a run is followed through all scopes', async () => {
-  await tf.setBackend('cpu');
   const world = new SessionWorld();
   try {
     const [ada, bo] = (await world.run(['Ada', 'Bo', 'Cy'], { job: LONG, steps: 4 })) as [Tab, Tab];

@@ -1,7 +1,7 @@
 /** This project's kernels on WebAssembly. */
 import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { switchToWasmBackend } from '../../src/engine/device/wasmBackend.ts';
 import { causalAttention, causalMask } from '../../src/gpu/kernels/attention/causalAttention.ts';
 import { columnSum } from '../../src/gpu/kernels/columnSum.ts';
@@ -16,7 +16,6 @@ beforeAll(async () => {
   setWasmPaths('node_modules/@tensorflow/tfjs-backend-wasm/dist/');
   expect(await switchToWasmBackend()).toBe(true);
 });
-afterAll(() => tf.setBackend('cpu'));
 
 const expectLikeCpu = (op: Op, inputs: readonly Input[]): Promise<void> => expectEqualsCpu(op, inputs, 1e-5, 'wasm');
 

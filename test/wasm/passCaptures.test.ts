@@ -1,7 +1,7 @@
 /** Steps of the engine whose passes are replayed on WebAssembly. */
 import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { switchToWasmBackend } from '../../src/engine/device/wasmBackend.ts';
 import { allocateWasmMemory, freeWasmMemory, wasmBackend } from '../../src/wasm/backend.ts';
 import { declarePassInputs, PassCaptures } from '../../src/parallel/backward/passCaptures.ts';
@@ -13,7 +13,6 @@ beforeAll(async () => {
   setWasmPaths('node_modules/@tensorflow/tfjs-backend-wasm/dist/');
   expect(await switchToWasmBackend()).toBe(true);
 });
-afterAll(() => tf.setBackend('cpu'));
 
 testReplays('values that JavaScript computes changed');
 

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { switchToWasmBackend } from '../../src/engine/device/wasmBackend.ts';
 import { GRADIENTS_IN_JAVASCRIPT } from '../../src/engine/device/wasmWindows.ts';
 import { createRng } from '../../src/util/rng.ts';
@@ -15,7 +15,6 @@ beforeAll(async () => {
   setWasmPaths('node_modules/@tensorflow/tfjs-backend-wasm/dist/');
   expect(await switchToWasmBackend()).toBe(true);
 });
-afterAll(() => tf.setBackend('cpu'));
 
 interface Windows {
   batch: number;

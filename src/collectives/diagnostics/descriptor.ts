@@ -23,7 +23,7 @@ export interface CollectiveOpDescriptor {
   /**
    * For an all-reduce, the gradient bucket. For an all-gather, gather or reduce-scatter, the digest
    * of the sizes. For other ops, 0. If the op has a shape, the value is combined with {@link
-   * shapeTag}.
+   * tagOfShape}.
    */
   tag: number;
   /**

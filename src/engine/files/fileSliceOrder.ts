@@ -11,7 +11,7 @@ import { initialTrainingProgress, type TrainingProgress } from '../../parallel/r
 import type { JobSpec } from '../../spec/job.ts';
 import { isPipelineJob } from '../../spec/pipeline.ts';
 import { DataError } from '../../util/errors.ts';
-import { evaluationDueAfterStep, heldOutSampleOrder, evaluationIntervalSteps } from '../tasks/evaluation.ts';
+import { checksDueAfterStep, heldOutSampleOrder, evaluationIntervalSteps } from '../tasks/evaluation.ts';
 import type { SharedFileSlices } from './sharedFileSlices.ts';
 
 export interface FileSliceOrder {
@@ -95,7 +95,7 @@ function* restOfEpoch(
   let tested = 0;
   for (let { step, position } = from; ; step++) {
     // Before its first step, a continued run evaluates its state, if an evaluation is due.
-    const { samples } = evaluationDueAfterStep({ ...from, step, position, evaluateEvery }, plan, step >= last);
+    const { samples } = checksDueAfterStep({ ...from, step, position, evaluateEvery }, plan, step >= last);
     for (; tested < Math.min(samples, totals.test); tested++) yield ['test', heldOut[tested]!];
     if (step >= last || position.epoch > from.position.epoch) return;
     const { indices, next } = cursor.windowAt(position, window);

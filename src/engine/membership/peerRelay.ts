@@ -29,7 +29,7 @@ export type PeerRelayReply =
   | { type: 'peer-signal'; id: number; signal: PeerSignal }
   /**
    * The connection's data channel, before the connection is open. Later replies to this attempt are
-   * signals, descriptions, stalls, the channels of further connections, and `peer-gone` when the
+   * signals, descriptions, stalls, the channels of extra connections, and `peer-gone` when the
    * connection is closed.
    */
   | { type: 'peer-channel'; id: number; channel: RTCDataChannel }
@@ -190,7 +190,7 @@ export class PeerRelayHost {
       this.#reply({ type: 'peer-channel', id, channel }, [channel]);
       connection.onclose = (error) => this.#gone(id, error?.message ?? 'It was closed.');
       connection.onstall = (isStalled) => this.#reply({ type: 'peer-stall', id, isStalled }, []);
-      connection.onchannel = (further) => this.#reply({ type: 'peer-channel', id, channel: further }, [further]);
+      connection.onchannel = (extra) => this.#reply({ type: 'peer-channel', id, channel: extra }, [extra]);
     } catch {
       // Some browsers cannot transfer channels. Then the channel stays on the page.
       void this.#handOver(id, this.#bridge(id, connection));

@@ -106,7 +106,7 @@ export class HeldStages {
    * must call it.
    *
    * @param progress this rank's progress; it is overwritten with that of the agreed state.
-   * @param isDue whether this rank still has to do the duties after its latest step.
+   * @param isDue whether this rank still has to make the checks after its latest step.
    */
   async agree(group: ProcessGroup, progress: TrainingProgress, isDue: boolean): Promise<AgreedStageState> {
     const { step, appliedIn, previousAppliedIn, verdicts } = progress;

@@ -1,6 +1,6 @@
 /**
- * The duties of all ranks after they have applied a step: evaluate held-out samples and compare
- * states.
+ * The checks that all ranks make after they have applied a step: evaluate held-out samples and
+ * compare states.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { equalPartOfWindow } from '../../parallel/data/cursor.ts';
@@ -39,27 +39,28 @@ const TIMED_STEPS = 400;
  */
 const LEAST_SAMPLES = 32;
 
-export interface DueEvaluation {
+export interface DueChecks {
   /** The number of held-out samples to evaluate. */
   samples: number;
   /** Whether ranks must compare their states. */
   comparison: boolean;
 }
 
-export const NO_DUE_EVALUATION: DueEvaluation = { samples: 0, comparison: false };
+export const NO_DUE_CHECKS: DueChecks = { samples: 0, comparison: false };
 
 /**
- * Returns the duties after the latest step. Without `patience`, there are early evaluations after
- * the first step, and after a quarter and half of the first interval, so that a curve starts soon.
- * Early evaluations use fewer samples, so that evaluation always takes a small part of the time.
- * The number of samples grows with the steps, from at least {@link LEAST_SAMPLES}.
+ * Returns the checks that are due after the latest step. Without `patience`, there are early
+ * evaluations after the first step, and after a quarter and half of the first interval, so that a
+ * curve starts soon. Early evaluations use fewer samples, so that evaluation always takes a small
+ * part of the time. The number of samples grows with the steps, from at least {@link
+ * LEAST_SAMPLES}.
  */
-export function evaluationDueAfterStep(
+export function checksDueAfterStep(
   { step, position, evaluateEvery }: TrainingProgress,
   { hashEvery, patience }: Pick<TrainingPlan, 'hashEvery' | 'patience'>,
   isOver: boolean,
-): DueEvaluation {
-  if (step === 0) return NO_DUE_EVALUATION;
+): DueChecks {
+  if (step === 0) return NO_DUE_CHECKS;
   const endsEpoch = position.offset === 0;
   // With `patience`, every evaluation uses all samples, because losses over different numbers of
   // samples cannot be compared.
@@ -91,7 +92,7 @@ export function evaluationIntervalSteps(
   return Math.min(stepsPerEpoch, Math.max(leastSteps, Math.ceil(steps / perRun)));
 }
 
-export function mergeDueEvaluations(a: DueEvaluation, b: DueEvaluation): DueEvaluation {
+export function mergeDueChecks(a: DueChecks, b: DueChecks): DueChecks {
   return { samples: Math.max(a.samples, b.samples), comparison: a.comparison || b.comparison };
 }
 

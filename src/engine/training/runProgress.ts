@@ -1,5 +1,5 @@
 /**
- * Holds the progress of a run: its applied steps, and the duties of the ranks after the latest
+ * Holds the progress of a run: its applied steps, and the checks that ranks make after the latest
  * step. Decides when the run ends.
  */
 import type { DataCursorPosition } from '../../parallel/data/cursor.ts';
@@ -12,11 +12,11 @@ import {
 } from '../../parallel/recovery/progress.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import {
-  evaluationDueAfterStep,
-  mergeDueEvaluations,
-  NO_DUE_EVALUATION,
+  checksDueAfterStep,
+  mergeDueChecks,
+  NO_DUE_CHECKS,
   evaluationIntervalSteps,
-  type DueEvaluation,
+  type DueChecks,
 } from '../tasks/evaluation.ts';
 import type { SampleAssigner } from './data/sampleAssigner.ts';
 import { METHOD_TEST_RUN_BOUNDS } from './measuring/methodTest.ts';
@@ -45,7 +45,7 @@ export class RunProgress {
   readonly #plan: TrainingPlan;
   readonly #bounds: RunLimits;
   readonly #rangeTest: RangeTest | null;
-  #due: DueEvaluation = NO_DUE_EVALUATION;
+  #due: DueChecks = NO_DUE_CHECKS;
 
   constructor(plan: TrainingPlan, rangeTest: RangeTest | null) {
     this.#plan = plan;
@@ -65,8 +65,8 @@ export class RunProgress {
     return isRunLimitReached(this.now, { ...this.#bounds, patience: null }) || this.#hasExploded;
   }
 
-  /** The duties that remain after the latest step. */
-  get due(): DueEvaluation {
+  /** The checks that remain after the latest step. */
+  get due(): DueChecks {
     return this.#due;
   }
 
@@ -90,24 +90,24 @@ export class RunProgress {
     const last = this.totalSteps(samples);
     for (let i = 1; i <= Math.min(steps, ofEpoch, last - step); i++) {
       const after = { ...this.now, step: step + i, position: { ...position, offset: i === ofEpoch ? 0 : 1 } };
-      const { samples: due } = evaluationDueAfterStep(after, this.#plan, step + i === last);
+      const { samples: due } = checksDueAfterStep(after, this.#plan, step + i === last);
       if (due > 0) return due;
     }
     return 0;
   }
 
   /**
-   * Continues from a saved state. It is not known whether the duties after its latest step were
-   * done. So they are done now. Doing them twice does no harm.
+   * Continues from a saved state. It is not known whether the checks after its latest step were
+   * made. So they are made now. Making them twice does no harm.
    */
   load(saved: TrainingProgress): void {
     Object.assign(this.now, structuredClone(saved));
-    this.#due = this.#dutiesNow;
+    this.#due = this.#dueNow;
   }
 
   /**
-   * Called when a world is entered. `ranks` describes its ranks. All ranks do the duties of the
-   * latest step, possibly again, in three cases: the run is over; duties remain on a rank that has
+   * Called when a world is entered. `ranks` describes its ranks. All ranks make the checks of the
+   * latest step, possibly again, in three cases: the run is over; checks remain on a rank that has
    * applied the step; or a rank with a state has applied all steps except the latest.
    */
   enter(ranks: readonly EnteringRankFacts[], samples: ScheduledSamples): void {
@@ -117,19 +117,19 @@ export class RunProgress {
       (rank) => !rank.isFresh && (rank.step === step ? rank.note.isDue : rank.step === step - 1),
     );
     // A rank that joins after the final step needs a result, too.
-    this.#due = this.isOver || isAnyoneDue ? this.#dutiesNow : NO_DUE_EVALUATION;
+    this.#due = this.isOver || isAnyoneDue ? this.#dueNow : NO_DUE_CHECKS;
   }
 
   /** Called when a step is applied; the next step begins at `next`. */
   applied(generation: number, next: DataCursorPosition, trainedMs: number): void {
     recordAppliedStep(this.now, generation, next);
     this.now.trainedMs = trainedMs;
-    this.#due = mergeDueEvaluations(this.#due, this.#dutiesNow);
+    this.#due = mergeDueChecks(this.#due, this.#dueNow);
   }
 
-  /** Called when all duties are done. */
-  fulfilled(): void {
-    this.#due = NO_DUE_EVALUATION;
+  /** Called when all checks are made. */
+  checked(): void {
+    this.#due = NO_DUE_CHECKS;
   }
 
   /** Determines the interval between evaluations, in the first world of a run only. */
@@ -144,8 +144,8 @@ export class RunProgress {
     );
   }
 
-  get #dutiesNow(): DueEvaluation {
-    return evaluationDueAfterStep(this.now, this.#plan, this.hasNoStepsLeft);
+  get #dueNow(): DueChecks {
+    return checksDueAfterStep(this.now, this.#plan, this.hasNoStepsLeft);
   }
 
   get #hasExploded(): boolean {

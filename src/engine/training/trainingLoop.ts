@@ -59,7 +59,7 @@ export class TrainingLoop {
   readonly #rate: LearningRateSchedule;
   readonly #reporter: StepReporter;
   readonly #yielder: EventLoopYielder;
-  readonly #duties: WorkDueBetweenSteps;
+  readonly #dueWork: WorkDueBetweenSteps;
   #world: TrainingWorld | null = null;
   #worlds = 0;
   /** Whether the model is too large for the ranks of this world. */
@@ -74,7 +74,7 @@ export class TrainingLoop {
     this.#reporter = new StepReporter(rank, options);
     this.#yielder = new EventLoopYielder(clock, YIELD_MS);
     const { telemetry } = this.#reporter;
-    this.#duties = new WorkDueBetweenSteps(rank, { ...options, telemetry, yielder: this.#yielder });
+    this.#dueWork = new WorkDueBetweenSteps(rank, { ...options, telemetry, yielder: this.#yielder });
   }
 
   /** The number of applied steps. */
@@ -137,7 +137,7 @@ export class TrainingLoop {
     figures.skipBytes();
     for (;;) {
       if (progress.isOver) await this.#rank.complete?.(group);
-      await this.#duties.fulfil(group);
+      await this.#dueWork.complete(group);
       if (progress.isOver) return this.#result(this.#startedAt);
       signal.throwIfAborted();
       await this.#takeStep(this.#startedAt);
@@ -156,7 +156,7 @@ export class TrainingLoop {
     const { progress, figures, strategy, samples } = this.#rank;
     const { step, trainedMs } = progress.now;
     const next = await this.#rank.next(group);
-    this.#duties.readAhead(group);
+    this.#dueWork.readAhead(group);
     if (plan.maxMinutes !== null && strategy.isSynchronized) {
       await this.#rate.measure(group, trainedMs);
       figures.skipBytes();
@@ -167,7 +167,7 @@ export class TrainingLoop {
     const startedAt = clock.now();
     const commandsSince = startCountingGpuCommands();
     const { after, ...taken } = await next.take(learningRate, (loss, lossSamples) => {
-      this.#duties.applied(loss, lossSamples);
+      this.#dueWork.applied(loss, lossSamples);
       progress.applied(group.generation, next.end, this.#rate.trainedMs);
       log(() => `Rank ${group.rank}, generation ${group.generation}, commits step ${progress.now.step}.`);
     });
@@ -182,7 +182,7 @@ export class TrainingLoop {
     const { group, transport } = this.#here;
     const { progress, figures, strategy } = this.#rank;
     const { choice } = this.#reporter;
-    const { tested, comparison } = this.#duties;
+    const { tested, comparison } = this.#dueWork;
     const { hashes, statistics } = comparison;
     const outcome = await this.#rank.outcome(group);
     const { step, position, verdicts } = progress.now;

@@ -1,6 +1,6 @@
 /**
- * The duties of all ranks between steps: collect losses, evaluate held-out samples, and compare
- * states. If a world ends before its duties are done, the next world does them.
+ * The work of all ranks between steps: they collect losses, evaluate held-out samples, and compare
+ * states. If a world ends before this work is done, the next world does it.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
@@ -65,8 +65,8 @@ export class WorkDueBetweenSteps {
     );
   }
 
-  /** Does the duties, if all ranks have the same state now. Every rank must call it. */
-  async fulfil(group: ProcessGroup): Promise<void> {
+  /** Does the work, if all ranks have the same state now. Every rank must call it. */
+  async complete(group: ProcessGroup): Promise<void> {
     const { strategy, progress, figures, samples } = this.#rank;
     if (!strategy.isSynchronized) return;
     const { due, now } = progress;
@@ -87,7 +87,7 @@ export class WorkDueBetweenSteps {
     if (due.comparison || isOver) {
       await this.#rank.compare(group, (stateHash) => this.comparison.compare(group, step, stateHash));
     }
-    progress.fulfilled();
+    progress.checked();
     figures.skipBytes();
   }
 }

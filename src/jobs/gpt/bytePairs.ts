@@ -7,7 +7,7 @@
 import { BYTE_TOKEN_COUNT, type Vocabulary } from '../../spec/vocabulary.ts';
 import { systemClock, EventLoopYielder, type Clock } from '../../util/clock.ts';
 import { codePointsOf } from './text.ts';
-import type { Tokenizer, TextTokenizer, Tokens } from './tokenizer.ts';
+import type { Tokenizer, TokenReader, Tokens } from './tokenizer.ts';
 import { WordCounts } from './wordCounts.ts';
 
 /** Longest time without a yield, ms. */
@@ -111,7 +111,7 @@ export class BytePairTokenizer implements Tokenizer {
 }
 
 /** Reads a text whose tokens are byte pairs. */
-export class BytePairTokenReader implements TextTokenizer {
+export class BytePairTokenReader implements TokenReader {
   readonly #words = new WordCounts();
   readonly #vocabulary: number;
 

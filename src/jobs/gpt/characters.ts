@@ -3,7 +3,7 @@ import { MAX_VOCABULARY_CHARACTERS } from '../../spec/gpt.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError } from '../../util/errors.ts';
 import type { CharacterCounts } from './characterCounts.ts';
-import { MAX_BYTE_TOKENS, type Tokenizer, type TextTokenizer, type Tokens } from './tokenizer.ts';
+import { MAX_BYTE_TOKENS, type Tokenizer, type TokenReader, type Tokens } from './tokenizer.ts';
 
 /** A vocabulary of the different characters (code points) of a text, in code point order. */
 export class CharacterTokenizer implements Tokenizer {
@@ -50,7 +50,7 @@ export class CharacterTokenizer implements Tokenizer {
  * Reads a text whose tokens are characters. While the text is read, tokens are the numbers of the
  * characters in order of appearance, because the vocabulary is not yet known.
  */
-export class CharacterTokenReader implements TextTokenizer {
+export class CharacterTokenReader implements TokenReader {
   readonly #counts: CharacterCounts;
   readonly #most: number;
   #tokens: Tokens;

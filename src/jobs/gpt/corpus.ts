@@ -7,7 +7,7 @@ import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import type { LoadDataOptions } from '../fileSource.ts';
 import { MAX_UTF16_UNIT_CODE, stringOfCodePoints, type TrainingText } from './text.ts';
-import type { Tokenizer, TextTokenizer, Tokens } from './tokenizer.ts';
+import type { Tokenizer, TokenReader, Tokens } from './tokenizer.ts';
 import { CharacterCounts } from './characterCounts.ts';
 import { CharacterTokenReader } from './characters.ts';
 import { BytePairTokenReader } from './bytePairs.ts';
@@ -97,7 +97,7 @@ export async function createCorpus(
 ): Promise<Corpus> {
   const { context } = model;
   const counts = new CharacterCounts();
-  const reader: TextTokenizer =
+  const reader: TokenReader =
     model.tokens === 'characters'
       ? new CharacterTokenReader(counts, text.bytes)
       : new BytePairTokenReader(model.vocabulary);
@@ -127,7 +127,7 @@ async function readOnce(
     counts,
     reader,
     onprogress,
-  }: { counts: CharacterCounts; reader: TextTokenizer; onprogress: LoadDataOptions['onprogress'] },
+  }: { counts: CharacterCounts; reader: TokenReader; onprogress: LoadDataOptions['onprogress'] },
 ): Promise<{ length: number; heldOut: Uint32Array; beginning: string }> {
   /** Its first `kept` elements are the end of what has been read, which may be held out. */
   let buffer = new Uint32Array();

@@ -17,7 +17,7 @@ export const MAX_BYTE_TOKENS = 256;
 export type Tokens = Uint8Array | Uint16Array;
 
 /** Reads the training part of a text once, and then converts it to tokens. */
-export interface TextTokenizer {
+export interface TokenReader {
   /**
    * @param characters the code points of the next characters.
    * @param numbers their numbers, see `CharacterCounts`.

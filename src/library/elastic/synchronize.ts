@@ -6,7 +6,7 @@ import {
   exchangeStates,
   recoverElectedState,
   rejectDissenters,
-  type NewcomerState,
+  type EnteringRankState,
   type StateTransfer,
 } from '../../parallel/recovery/recover.ts';
 import type { StateWithProgress } from '../../parallel/recovery/stateFeed.ts';
@@ -86,7 +86,7 @@ export async function synchronizeCommits(
 }
 
 /** Rejects the ranks whose state has different parts than the state of the majority. */
-function rejectOtherPrograms(group: ProcessGroup, states: readonly NewcomerState<CommitNote>[]): void {
+function rejectOtherPrograms(group: ProcessGroup, states: readonly EnteringRankState<CommitNote>[]): void {
   const parts = states.map(({ note: { digests, averages, scalars } }) => [Object.keys(digests), averages, scalars]);
   rejectDissenters(group, states, parts, (right, odd) => {
     const [theirs, own] = [right, odd].map((rank) => listInWords(Object.keys(states[rank]!.note.digests)));
@@ -101,7 +101,7 @@ function rejectOtherPrograms(group: ProcessGroup, states: readonly NewcomerState
  * Rejects the ranks whose newest commit has different values than the newest commit of the
  * majority.
  */
-function rejectOtherCommits(group: ProcessGroup, states: readonly NewcomerState<CommitNote>[]): void {
+function rejectOtherCommits(group: ProcessGroup, states: readonly EnteringRankState<CommitNote>[]): void {
   if (states.every(({ isFresh }) => isFresh)) return;
   const latest = ranksWithLatestState(states.map((state) => (state.isFresh ? null : state)));
   const divergent = dissenters(latest.map((rank) => states[rank]!.digest)).map((i) => latest[i]!);

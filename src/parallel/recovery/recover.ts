@@ -56,7 +56,7 @@ interface LastStep<Head, Gradient> {
 }
 
 /** A rank's state when it enters a group. */
-export type NewcomerState<Note> = PeerState & { model: DdpModelDescription; note: Note };
+export type EnteringRankState<Note> = PeerState & { model: DdpModelDescription; note: Note };
 
 /**
  * Resolves with the states of all ranks, by rank. Every rank must call it.
@@ -70,7 +70,7 @@ export async function exchangeStates<Note>(
   variables: ModelVariables,
   { step, appliedIn, previousAppliedIn, verdicts }: TrainingProgress,
   mine: Pick<PeerState, 'isFresh' | 'digest' | 'keepsGradient'> & { note: Note },
-): Promise<NewcomerState<Note>[]> {
+): Promise<EnteringRankState<Note>[]> {
   const model = describeDdpModel(variables, {});
   const states = await group.allGatherObject({ step, appliedIn, previousAppliedIn, verdicts, model, ...mine });
   const models = states.map((state) => state.model);

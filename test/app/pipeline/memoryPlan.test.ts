@@ -68,7 +68,7 @@ test('a rank keeps the activations of all micro-batches with GPipe, but not with
   expect(bytesWith('gpipe')).toBeGreaterThan(2 * bytesWith('1f1b'));
 });
 
-test('plannedModel returns the bytes of each layer of a job file, and null for small built-in models', () => {
+test('plannedModelOf returns the bytes of each layer of a job file, and null for small built-in models', () => {
   const job = parseJob({
     job: 'digits',
     model: {

@@ -49,7 +49,7 @@ describe('the statistics of a run', () => {
     expect(timeLeftMs(run, null)).toBeNull();
   });
 
-  test('endsByTimeOnly is true only for a job that has neither epochs nor a maximum of steps', () => {
+  test('hasOnlyTimeLimit is true only for a job that has neither epochs nor a maximum of steps', () => {
     expect(hasOnlyTimeLimit(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null }))).toBe(true);
     expect(hasOnlyTimeLimit(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null, epochs: 2 }))).toBe(false);
     expect(hasOnlyTimeLimit(parseJob({ maxMinutes: 15 }))).toBe(false);
@@ -100,7 +100,7 @@ test('a run that the host stopped has ended early; a run that failed for another
   expect(isRunEndedEarly(fold(room({}), failed('RunOverError')))).toBe(false);
 });
 
-test('in a room, losesByLeaving is true during a run or if there are other members; it is false for a spectator', () => {
+test('in a room, wouldLoseByLeaving is true during a run or if there are other members; it is false for a spectator', () => {
   const wu = { member: 'wu', name: 'Wu' };
   const watches: EngineEvent = { type: 'admitted', member: 'wu', room: 'AAAAAA', hostKey: null };
   expect(wouldLoseByLeaving(fold(GENERATION))).toBe(false);

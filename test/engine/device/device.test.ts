@@ -1,6 +1,5 @@
 /** The note about a device that is slower than it could be, in browsers that lack something. */
-import * as tf from '@tensorflow/tfjs';
-import { afterAll, afterEach, expect, test, vi } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { openAppDevice } from '../../../src/engine/device/appDevice.ts';
 import { ManualClock } from '../../manualClock.ts';
 
@@ -16,7 +15,6 @@ afterEach(() => {
   vi.restoreAllMocks();
   vi.unstubAllGlobals();
 });
-afterAll(() => tf.setBackend('cpu'));
 
 const open = (navigator: Partial<Navigator> = {}) => {
   vi.stubGlobal('isSecureContext', true);

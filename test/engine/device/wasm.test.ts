@@ -1,6 +1,6 @@
 /** The WebAssembly backend, for tabs without a GPU, computes the same as the other backends. */
 import * as tf from '@tensorflow/tfjs';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { openWasmBackend, startWasmThread } from '../../../src/engine/device/wasm.ts';
 import { buildJobModel } from '../../../src/jobs/models/models.ts';
 import { crossEntropySum } from '../../../src/gpu/kernels/crossEntropy.ts';
@@ -21,7 +21,6 @@ vi.mock('@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm-simd.wasm?url', ()
 beforeAll(async () => {
   expect(await openWasmBackend()).not.toBeNull();
 });
-afterAll(() => tf.setBackend('cpu'));
 
 const rng = createRng(1);
 const random = (...shape: number[]): { shape: number[]; values: Float32Array } => ({

@@ -1,7 +1,7 @@
 import { evaluationBatchSize } from '../../../src/engine/tasks/jobTask.ts';
 import { expect, test } from 'vitest';
 import {
-  evaluationDueAfterStep,
+  checksDueAfterStep,
   HeldOutEvaluations,
   INTERMEDIATE_EVALUATION_SAMPLES,
   evaluateHeldOutSamples,
@@ -28,7 +28,7 @@ test('evaluations happen after the first step and then at regular steps, the ear
   const plan = { hashEvery: 1000, patience: null };
   const progress = { appliedIn: 0, previousAppliedIn: 0, losses: [], trainedMs: 0, verdicts: [] };
   const after = (step: number, patience: number | null = null) =>
-    evaluationDueAfterStep(
+    checksDueAfterStep(
       { ...progress, step, position: { epoch: 0, offset: step, parts: 1 }, evaluateEvery: 40 },
       { ...plan, patience },
       false,

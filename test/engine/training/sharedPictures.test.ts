@@ -1,6 +1,5 @@
 /** Training on pictures that arrive while the run trains. Memory links, the CPU backend. */
 import { randomBytes } from 'node:crypto';
-import * as tf from '@tensorflow/tfjs';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { SharedFileSlices } from '../../../src/engine/files/sharedFileSlices.ts';
 import { determineFileSliceOrder } from '../../../src/engine/files/fileSliceOrder.ts';
@@ -41,10 +40,7 @@ function fakeDecoder(): void {
   });
 }
 
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-  fakeDecoder();
-});
+beforeAll(fakeDecoder);
 afterAll(() => void vi.unstubAllGlobals());
 
 async function pets(): Promise<SharedFileSlices> {

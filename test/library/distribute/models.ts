@@ -1,6 +1,6 @@
 /** Tiny models and data, and comparison with TensorFlow.js's own `fit`. */
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, expect } from 'vitest';
+import { afterEach, beforeEach, expect } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { distribute, type DistributedModel } from '../../../src/library/distribute/distributedModel.ts';
 import { runWorld } from '../../../src/testing/index.ts';
@@ -62,9 +62,6 @@ export function samplesOf(model: ModelName, count = SAMPLES): { x: tf.Tensor; y:
 export function useSamples(receive: (samples: ReturnType<typeof samplesOf>) => void): void {
   let samples: ReturnType<typeof samplesOf>;
   let before: tf.MemoryInfo;
-  beforeAll(async () => {
-    await tf.setBackend('cpu');
-  });
   beforeEach(() => {
     before = tf.memory();
     samples = samplesOf('mlp');

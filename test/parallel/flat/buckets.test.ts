@@ -77,7 +77,7 @@ describe('rearrangeParameters', () => {
   });
 });
 
-describe('rangesOfSlots', () => {
+describe('mergedSlotRanges', () => {
   const { slots } = createFlatLayout([1, 2, 3, 4]);
   const of = (...parameters: number[]) => mergedSlotRanges(slots, ({ parameter }) => parameters.includes(parameter));
 

@@ -1,4 +1,3 @@
-import * as tf from '@tensorflow/tfjs';
 import { describe, expect, test } from 'vitest';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import { noopHook } from '../../../src/parallel/ddp/commHooks.ts';
@@ -37,7 +36,6 @@ describe('PeriodicModelAverager', () => {
   });
 
   test('averages the model of a DistributedDataParallel whose ranks train separately', async () => {
-    await tf.setBackend('cpu');
     const weights = await runWorld(2, async (group) => {
       const [weight] = line(1);
       const ddp = await DistributedDataParallel.create([weight], group);

@@ -15,7 +15,7 @@ import type { SampleAssigner, StepAssignment } from './sampleAssigner.ts';
 /** A rank's message to the others when it enters a world, in addition to its state. */
 interface EntryNote {
   retained: RetainedGradient | null;
-  /** Whether this rank still has to do the duties after its latest step. */
+  /** Whether this rank still has to make the checks after its latest step. */
   isDue: boolean;
 }
 

@@ -9,7 +9,7 @@ import { tilePlaceCode } from './tilePlace.ts';
  * A tile is the 8 x 8 elements of the result that a thread computes. A workgroup has few threads,
  * so that a small result has a workgroup for each core.
  */
-export const DIRECT_TILE = { outer: 8, threads: 16 };
+export const DIRECT_MATMUL_TILE = { outer: 8, threads: 16 };
 
 /** Indices of the groups of 4 rows, or 4 columns, of a thread. */
 const GROUPS = [0, 4];
@@ -52,7 +52,7 @@ export function directMatMulMainCode(a: DirectOperand, b: DirectOperand): string
   );
   return `
 fn main() {
-  ${tilePlaceCode(`flatWorkgroup() * ${DIRECT_TILE.threads} + i32(localIndex)`, DIRECT_TILE.outer)}
+  ${tilePlaceCode(`flatWorkgroup() * ${DIRECT_MATMUL_TILE.threads} + i32(localIndex)`, DIRECT_MATMUL_TILE.outer)}
   let end = min(start + uniforms.partLength, uniforms.inner);
   ${sums.map(({ name }) => `var ${name} = vec4<f32>();`).join('\n  ')}
   for (var step = start; step < end; step += 4) {

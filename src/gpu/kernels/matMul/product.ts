@@ -20,7 +20,7 @@ import {
   type MatMulEpilogue,
   type ElementwiseFactor,
 } from './epilogue.ts';
-import { DIRECT_TILE, directMatMulMainCode } from './direct.ts';
+import { DIRECT_MATMUL_TILE, directMatMulMainCode } from './direct.ts';
 import { matMulPlanOf, type MatMulLengths, type MatMulPlan, type MatMulTile } from './plan.ts';
 import { sumProductParts } from './sumProductParts.ts';
 import { tiledMainCode } from './tiled.ts';
@@ -73,7 +73,7 @@ function runPlan(
   const { a, b, batches, rows, columns, inner, isHalf } = product;
   const { tile, parts, partLength } = plan;
   const epilogue = matMulEpilogueCode(product.epilogue, columns);
-  const { outer, threads } = tile ?? DIRECT_TILE;
+  const { outer, threads } = tile ?? DIRECT_MATMUL_TILE;
   const left = loader('a', a, a.isTransposed ? [inner, rows] : [rows, inner], paddingOf(tile, inner, a.isTransposed));
   const right = loader(
     'b',
